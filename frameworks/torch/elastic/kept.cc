@@ -6,6 +6,7 @@
 #include "frameworks/torch/elastic/bytes_part.h"
 #include "frameworks/torch/elastic/module_part.h"
 #include "frameworks/torch/elastic/optimizer_part.h"
+#include "frameworks/torch/elastic/sharded_part.h"
 #include "frameworks/torch/elastic/tensor_part.h"
 
 namespace rueda::elastic {
@@ -33,7 +34,12 @@ void move_to(Sampler& sampler, const std::string& bytes) {
 
 Kept::Kept(torch::nn::Module& module) : Kept(std::make_shared<ModulePart>(module)) {}
 
-Kept::Kept(torch::optim::Optimizer& optimizer) : Kept(std::make_shared<OptimizerPart>(optimizer)) {}
+Kept::Kept(torch::optim::Optimizer& optimizer) {
+  if (auto* const sharded = dynamic_cast<Sharded*>(&optimizer); sharded != nullptr)
+    part_ = std::make_shared<ShardedPart>(optimizer, *sharded);
+  else
+    part_ = std::make_shared<OptimizerPart>(optimizer);
+}
 
 Kept::Kept(torch::optim::LRScheduler& scheduler) : Kept(SchedulerSteps::of(scheduler)) {}
 

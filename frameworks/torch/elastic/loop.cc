@@ -15,7 +15,8 @@ void loop(State& state, const std::function<void()>& function, const JobSteps& j
     try {
       job.synchronise();
       const Generations::InRun ranks_meet;
-      return function();
+      function();
+      return state.check();
     } catch (const WorkersChanged&) {
     } catch (const Error& error) {
       if (!may_work_again(error)) throw;

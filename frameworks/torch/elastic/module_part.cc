@@ -24,6 +24,7 @@ ModulePart::Copy ModulePart::copy_of(const at::Tensor& tensor) {
 
 void ModulePart::save() {
   parameters_ = module_.parameters();
+  std::erase_if(parameters_, [&](const at::Tensor& each) { return is_left_out(each); });
   buffers_ = module_.buffers();
   noted_.reset();
   copies_.clear();
@@ -54,6 +55,23 @@ void ModulePart::restore() {
   }
 }
 
-void ModulePart::sync(Rank root, const Scope& scope) { broadcast_parameters(module_, root, scope); }
+void ModulePart::sync(Rank root, const Scope& scope) {
+  if (left_out_.empty()) return broadcast_parameters(module_, root, scope);
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const auto& each : module_.named_parameters()) {
+    if (!is_left_out(each.value())) named.emplace_back(each.key(), each.value());
+  }
+  for (const auto& each : module_.named_buffers()) named.emplace_back(each.key(), each.value());
+  broadcast_parameters(named, root, scope);
+}
+
+bool ModulePart::is_left_out(const at::Tensor& tensor) const {
+  return std::ranges::any_of(left_out_, [&](const at::Tensor& each) { return each.is_same(tensor); });
+}
+
+void ModulePart::leave_out(const std::vector<at::Tensor>& owned) {
+  left_out_.insert(left_out_.end(), owned.begin(), owned.end());
+  save();
+}
 
 }  // namespace rueda::elastic

@@ -26,6 +26,7 @@ class ModulePart final : public Part {
   bool is_ahead() const override { return noted_ && noted_->changed(); }
   void restore() override;
   void sync(Rank root, const Scope& scope) override;
+  void leave_out(const std::vector<at::Tensor>& owned) override;
 
  private:
   // A tensor of the module, and its value at the last commit.
@@ -37,7 +38,10 @@ class ModulePart final : public Part {
   static Copy copy_of(const at::Tensor& tensor);
   Copy copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) const;
 
+  bool is_left_out(const at::Tensor& tensor) const;
+
   torch::nn::Module& module_;
+  std::vector<at::Tensor> left_out_;              // parameters that another Part keeps
   std::vector<at::Tensor> parameters_, buffers_;  // at the last save(): LibTorch takes long to list them
   std::vector<Copy> copies_;
   std::optional<NotedTensors> noted_;  // parameters without copies

@@ -24,8 +24,8 @@ OptimizerPart::OptimizerPart(torch::optim::Optimizer& optimizer)
     : optimizer_(optimizer), reducer_(reducer_of(optimizer)) {
   if (dynamic_cast<const PerRankState*>(&optimizer) != nullptr) {
     refuse(
-        "elastic::State: of a ShardedOptimizer each rank has a part of the state, which is lost with the "
-        "rank. Take a DistributedOptimizer, or a job without --min-np, and checkpoints.");
+        "elastic::State: of a ShardedModel each rank has a part, which is lost with the rank. Take a "
+        "ShardedOptimizer, or a job without --min-np, and checkpoints.");
   }
   if (reducer_ != nullptr) reducer_->count_steps();
   OptimizerPart::save();

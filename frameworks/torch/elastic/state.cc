@@ -67,12 +67,18 @@ State::State(std::vector<std::pair<std::string, Kept>> objects) {
       refuse(fmt::format("elastic::State: two objects have the name '{}'; give each its own", name));
     parts_.emplace_back(name, kept.part());
   }
+  for (const auto& [name, owner] : parts_) {
+    const std::vector<at::Tensor> owned = owner->owned();
+    if (owned.empty()) continue;
+    for (const auto& [other, part] : parts_) part->leave_out(owned);
+  }
   keep_randomness();
 }
 
 void State::commit() {
   save();
   marks_.as_committed = true;
+  check();
   check_host_updates();
   marks_.as_committed = false;
 }
@@ -81,6 +87,10 @@ void State::save() {
   regular_ = steps_alone() ? regular_ + 1 : 0;
   keep(regular_ >= kRegularIntervals);
   ++commits_;
+}
+
+void State::check() const {
+  for (const auto& [name, part] : parts_) part->check();
 }
 
 bool State::steps_alone() const {
@@ -147,7 +157,8 @@ void State::sync(const Scope& scope) {
   const std::vector<Report> reports = gather_reports(mine, name + ".reports", scope);
   const auto [place, needed] = choose(reports);
   marks_.as_committed = false;
-  if (!needed) return;
+  const bool divides = std::ranges::any_of(parts_, [](const auto& each) { return each.second->divides(); });
+  if (!needed && !divides) return;
   const Report& best = reports[place];
   if (best.condition == Condition::ahead && scope.runtime().topology().rank == scope.rank_at(0)) {
     log(LogLevel::warning,

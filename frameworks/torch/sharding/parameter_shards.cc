@@ -41,17 +41,25 @@ at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.num
 
 }  // namespace
 
-ParameterShards::ParameterShards(const Groups& groups, Runtime& runtime) : runtime_(runtime) {
-  scope_ = runtime.next_name("sharded", kWorld);
-  std::vector<std::string> lines;
-  all_use([&] { lines = take_over(groups); }, scope_ + ".parameters", kSubject, runtime);
-  check_agreement(scope_ + ".agreement", kSubject, lines, runtime);
+ParameterShards::ParameterShards(const Groups& groups, const Division& division, Runtime& runtime)
+    : runtime_(runtime),
+      rank_(division.alone ? 0 : runtime.topology().rank),
+      ranks_(division.alone ? 1 : runtime.topology().size) {
   const at::NoGradGuard no_grad;
-  if (device_.is_cpu())
-    block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
+  if (division.alone) {
+    take_over(groups);
+  } else {
+    scope_ = runtime.next_name("sharded", kWorld);
+    std::vector<std::string> lines;
+    all_use([&] { lines = take_over(groups); }, scope_ + ".parameters", kSubject, runtime);
+    lines.push_back(fmt::format("{} copies of each part", division.copies));
+    check_agreement(scope_ + ".agreement", kSubject, lines, runtime);
+    if (device_.is_cpu())
+      block_ = share_one_block(scope_, "the parameters", static_cast<std::size_t>(bytes_), runtime);
+  }
   shared_ = block_ != nullptr;
-  make_block();
-  make_parts(groups);
+  make_block(division.alone);
+  make_parts(groups, std::min(division.copies, ranks_ - 1));
 }
 
 // What ranks must agree on. Throws what this one refuses by itself.
@@ -93,21 +101,25 @@ std::vector<std::string> ParameterShards::take_over(const Groups& groups) {
 }
 
 // Moves the parameters into the block, with the values of rank 0.
-void ParameterShards::make_block() {
+void ParameterShards::make_block(bool alone) {
   Runtime& runtime = this->runtime();
-  const Rank rank = runtime.topology().rank;
   const auto get_memory = [&] {
     block_ =
         device_.is_cpu() ? runtime.allocate(static_cast<std::size_t>(bytes_)) : memory_on(device_, bytes_);
   };
-  if (!shared_) all_use(get_memory, scope_ + ".memory", kSubject, runtime);
+  if (alone) {
+    get_memory();
+  } else if (!shared_) {
+    all_use(get_memory, scope_ + ".memory", kSubject, runtime);
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
     const at::Tensor place =
         tensor_at(memory_of(i), parameter.sizes(), parameter.strides(), parameter.scalar_type());
-    if (rank == 0 || !shared_) place.copy_(parameter.detach());
+    if (rank_ == 0 || !shared_) place.copy_(parameter.detach());
     parameter.set_data(place);
   }
+  if (alone) return;
   if (shared_) {
     barrier_async(runtime).wait();
   } else if (bytes_ > 0) {
@@ -137,7 +149,7 @@ ParameterShards::~ParameterShards() {
 }
 
 ParameterShards::Cut ParameterShards::cut_of(Rank rank) const {
-  std::int64_t target = elements_ * rank / runtime().topology().size;
+  std::int64_t target = elements_ * rank / ranks_;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (target < parameters_[i].numel()) return {i, target / kGrain * kGrain};
     target -= parameters_[i].numel();
@@ -151,25 +163,32 @@ std::int64_t ParameterShards::place_of(Cut cut) const {
          cut.element * static_cast<std::int64_t>(parameters_[cut.parameter].element_size());
 }
 
-void ParameterShards::make_parts(const Groups& groups) {
-  const Rank rank = runtime().topology().rank;
-  const Cut first = cut_of(rank), last = cut_of(rank + 1);
-  std::size_t next = 0;
+void ParameterShards::make_parts(const Groups& groups, Rank copies) {
+  std::size_t parameter = 0;
   for (const auto& group : groups) {
     std::vector<at::Tensor> leaves;
-    for (const at::Tensor& parameter : group.params()) {
-      const std::size_t i = next++;
-      if (i < first.parameter || i > last.parameter) continue;
-      const std::int64_t begin = i == first.parameter ? first.element : 0;
-      const std::int64_t end = i == last.parameter ? last.element : parameter.numel();
-      if (begin >= end) continue;
-      std::byte* memory = memory_of(i) + begin * static_cast<std::int64_t>(parameter.element_size());
-      leaves.push_back(tensor_at(memory, {end - begin}, {1}, parameter.scalar_type()));
-      parts_.push_back({i, begin, end, leaves.back()});
+    for (std::size_t i = 0; i < group.params().size(); ++i, ++parameter) {
+      for (Rank before = 0; before <= copies; ++before)
+        add_part(parameter, (rank_ + ranks_ - before) % ranks_, leaves);
     }
     auto options = group.has_options() ? group.options().clone() : nullptr;
     parts_of_groups_.emplace_back(std::move(leaves), std::move(options));
   }
+}
+
+// A copy in a shared block has memory of its own: its owner steps the block.
+void ParameterShards::add_part(std::size_t parameter, Rank number, std::vector<at::Tensor>& leaves) {
+  const Cut first = cut_of(number), last = cut_of(number + 1);
+  if (parameter < first.parameter || parameter > last.parameter) return;
+  const at::Tensor& whole = parameters_[parameter];
+  const std::int64_t begin = parameter == first.parameter ? first.element : 0;
+  const std::int64_t end = parameter == last.parameter ? last.element : whole.numel();
+  if (begin >= end) return;
+  std::byte* memory = memory_of(parameter) + begin * static_cast<std::int64_t>(whole.element_size());
+  const at::Tensor place = tensor_at(memory, {end - begin}, {1}, whole.scalar_type());
+  const bool beside = shared_ && number != rank_;
+  leaves.push_back(beside ? place.clone() : place);
+  parts_.push_back({parameter, begin, end, number, leaves.back(), beside ? place : at::Tensor()});
 }
 
 Status ParameterShards::check_step(const Groups& stepped) const {
@@ -197,22 +216,28 @@ Status ParameterShards::check_step(const Groups& stepped) const {
 }
 
 void ParameterShards::begin_step(const Groups& stepped) {
-  barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", check_step(stepped), runtime());
+  Status own = check_step(stepped);
+  if (own.ok()) own = give_gradients();
+  barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", own, runtime());
 }
 
-void ParameterShards::give_gradients() {
+// And their values to the copies, since the program may have changed parameters since the last step.
+Status ParameterShards::give_gradients() {
   const at::NoGradGuard no_grad;
   for (Part& part : parts_) {
     const at::Tensor& parameter = parameters_[part.parameter];
     const at::Tensor& gradient = parameter.grad();
     if (gradient.defined() && gradient.layout() != at::kStrided)
-      refuse(fmt::format("rank {}: the gradient of parameter.{} is sparse; synchronize() makes it dense",
-                         runtime().topology().rank, part.parameter));
+      return Status::invalid_argument(
+          fmt::format("rank {}: the gradient of parameter.{} is sparse; synchronize() makes it dense",
+                      runtime().topology().rank, part.parameter));
+    if (part.original.defined()) part.leaf.copy_(part.original);
     part.leaf.mutable_grad() =
         gradient.defined()
             ? flat(in_memory_order_of(parameter, gradient)).narrow(0, part.begin, part.end - part.begin)
             : at::Tensor();
   }
+  return {};
 }
 
 void ParameterShards::end_step(bool well) {
@@ -224,8 +249,7 @@ void ParameterShards::end_step(bool well) {
 
 void ParameterShards::gather() {
   const at::NoGradGuard no_grad;
-  const Topology& topology = runtime().topology();
-  const std::int64_t begin = place_of(cut_of(topology.rank)), end = place_of(cut_of(topology.rank + 1));
+  const std::int64_t begin = place_of(cut_of(rank_)), end = place_of(cut_of(rank_ + 1));
   const at::Tensor all = bytes_of_all();
   all.copy_(allgather(all.narrow(0, begin, end - begin), scope_ + ".parts", runtime()));
 }
@@ -241,7 +265,8 @@ SavedModel ParameterShards::gather_state(const torch::optim::Optimizer& optimize
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     SavedModel own;
     for (const Part& part : parts_) {
-      if (part.parameter == i) own.parameters.push_back(saved_state_of(stepped(part), optimizer));
+      if (part.parameter == i && part.number == rank_)
+        own.parameters.push_back(saved_state_of(stepped(part), optimizer));
     }
     std::vector<SavedParameter> whole;
     const std::int64_t elements = parameters_[i].numel();
@@ -270,6 +295,27 @@ void ParameterShards::load_state(torch::optim::Optimizer& optimizer, const MakeS
   }
   give_groups(optimizer, saved.groups, rank);
   give_states(optimizer, make_state, leaves, parts);
+}
+
+std::map<Rank, std::vector<SavedParameter>> ParameterShards::held(
+    const std::vector<SavedValues>& states) const {
+  std::map<Rank, std::vector<SavedParameter>> held;
+  const std::vector<SavedParameter> all = to_fill();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    SavedParameter& saved = held[parts_[i].number].emplace_back(all[i]);
+    saved.value = saved.value.cpu();
+    saved.state = states.at(i);
+  }
+  return held;
+}
+
+std::vector<SavedParameter> ParameterShards::to_fill() const {
+  std::vector<SavedParameter> all;
+  for (const Part& part : parts_) {
+    const SteppedPart mine = stepped(part);
+    all.push_back({mine.name, mine.begin, mine.end, mine.elements, part.leaf.detach(), {}});
+  }
+  return all;
 }
 
 void ParameterShards::save(torch::serialize::OutputArchive& archive) const {

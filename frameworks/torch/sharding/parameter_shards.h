@@ -4,6 +4,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,11 +32,16 @@ class ParameterShards {
  public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   static constexpr std::int64_t kGrain = 1024;
+  // How parameters are divided.
+  struct Division {
+    Rank copies = 0;     // so many further ranks keep a copy of each part, and step it, too
+    bool alone = false;  // this rank has all parts, and no rank steps. Not collective
+  };
 
   // Collective. All parameters get the values of rank 0. Throws Mismatch when ranks differ in them and
   // InvalidArgument for a parameter that is part of another tensor, or given twice, or on another device: on
   // all ranks in the same words, which name those that have it.
-  ParameterShards(const Groups& groups, Runtime& runtime);
+  ParameterShards(const Groups& groups, const Division& division, Runtime& runtime);
   // Each rank gets a copy of its own.
   ~ParameterShards();
   ParameterShards(const ParameterShards&) = delete;
@@ -45,12 +51,13 @@ class ParameterShards {
   const Groups& groups() const { return parts_of_groups_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   bool shared() const { return shared_; }
+  Runtime& runtime() const { return runtime_.get().runtime(); }
+  Rank ranks() const { return ranks_; }
 
-  // When gradients are reduced. Returns when all ranks have come here; throws on all when one has joined or
-  // left, or its parameters are not those of the block any more.
+  // When gradients are reduced. Gives the parts their gradients. Returns when all ranks have come here;
+  // throws on all when one has joined or left, has a sparse gradient, or its parameters are not those of the
+  // block any more.
   void begin_step(const Groups& stepped);
-  // Gives the parts their gradients.
-  void give_gradients();
   // Returns when all ranks have stepped and all parameters are new. Throws on those that are `well` when
   // another is not.
   void end_step(bool well);
@@ -61,6 +68,12 @@ class ParameterShards {
   void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                   const SavedModel& saved) const;
 
+  // All that this rank has, by the number of the part, and what the optimizer keeps for each: `states`, in
+  // the order of groups(). Values lie in the memory of the parts, but for those on a device.
+  std::map<Rank, std::vector<SavedParameter>> held(const std::vector<SavedValues>& states) const;
+  // The same in the order of groups() and without state, to be filled by take(). end_step() ends that.
+  std::vector<SavedParameter> to_fill() const;
+
   // What the archive of a part has in addition, and whether one fits.
   void save(torch::serialize::OutputArchive& archive) const;
   void check(torch::serialize::InputArchive& archive) const;
@@ -70,7 +83,9 @@ class ParameterShards {
     std::size_t parameter;
     std::int64_t begin;  // elements
     std::int64_t end;
+    Rank number;  // the rank that owns it; others have a copy
     at::Tensor leaf;
+    at::Tensor original;  // of a copy beside the block: its place in there
   };
   // Where a rank's part begins, and the one before it ends.
   struct Cut {
@@ -78,9 +93,8 @@ class ParameterShards {
     std::int64_t element;
   };
 
-  Runtime& runtime() const { return runtime_.get().runtime(); }
   std::vector<std::string> take_over(const Groups& groups);
-  void make_block();
+  void make_block(bool alone);
   // Of the block, which it keeps.
   at::Tensor tensor_at(std::byte* memory, at::IntArrayRef sizes, at::IntArrayRef strides,
                        at::ScalarType type) const;
@@ -88,12 +102,15 @@ class ParameterShards {
   Cut cut_of(Rank rank) const;
   std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
-  void make_parts(const Groups& groups);
+  void make_parts(const Groups& groups, Rank copies);
+  void add_part(std::size_t parameter, Rank number, std::vector<at::Tensor>& leaves);
+  Status give_gradients();
   SteppedPart stepped(const Part& part) const;
   Status check_step(const Groups& stepped) const;
   void gather();
 
   const ScopeReference runtime_;
+  const Rank rank_, ranks_;             // its number and theirs, as the parameters are divided
   std::vector<at::Tensor> parameters_;  // in order, each once
   at::Device device_{at::kCPU};         // of all
   std::vector<std::int64_t> offsets_;   // bytes of the block

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/byte_exchange.h"
 #include "frameworks/torch/state/own_archive.h"
+#include "rueda/torch/state/parameter_groups.h"
 
 namespace rueda {
 namespace {
@@ -108,6 +109,13 @@ SavedParameter saved_state_of(const SteppedPart& part, const Optimizer& optimize
   const auto state = optimizer.state().find(part.leaf.unsafeGetTensorImpl());
   if (state != optimizer.state().end()) saved.state = values_of(*state->second);
   return saved;
+}
+
+std::vector<SavedValues> saved_states(const Optimizer& optimizer) {
+  std::vector<SavedValues> states;
+  for (const at::Tensor& leaf : parameters_of(optimizer.param_groups()))
+    states.push_back(saved_state_of({.leaf = leaf}, optimizer).state);
+  return states;
 }
 
 void give_states(Optimizer& optimizer, const MakeState& make_state, const std::vector<at::Tensor>& leaves,

@@ -26,6 +26,8 @@ struct SteppedPart {
 
 // What the optimizer keeps for a part; `value` is undefined.
 SavedParameter saved_state_of(const SteppedPart& part, const torch::optim::Optimizer& optimizer);
+// What it keeps for each of its parameters, in the order of its groups.
+std::vector<SavedValues> saved_states(const torch::optim::Optimizer& optimizer);
 // The options of its groups.
 std::vector<SavedValues> saved_groups(const torch::optim::Optimizer& optimizer);
 

@@ -70,8 +70,8 @@ void load_in_place(torch::nn::Module& module, torch::serialize::InputArchive& ar
 Stateful::Stateful(torch::optim::Optimizer& optimizer) : thing_(&optimizer) {
   if (dynamic_cast<const PerRankState*>(&optimizer) == nullptr) return;
   refuse(
-      "a ShardedOptimizer cannot be saved, loaded or broadcast as a whole: each rank has a part of its own. "
-      "Each rank saves and loads its part, by rueda::save_part and rueda::load_part");
+      "a ShardedOptimizer or ShardedModel cannot be saved, loaded or broadcast as a whole: each rank has a "
+      "part of its own. Each rank saves and loads its part, by rueda::save_part and rueda::load_part");
 }
 
 std::string Stateful::describe() const {

@@ -115,6 +115,9 @@ class State:
     def reset(self) -> None:
         """Does what else is needed before training begins again: nothing here."""
 
+    def _raise_kept_back(self) -> None:
+        """run() calls it when its function has ended: raises the failure of a step that had to be completed first. Nothing here."""
+
     def keep_uncommitted(self) -> None:
         """run() calls it after HostsUpdatedInterrupt: the state stays as it is. Nothing here."""
 
@@ -179,7 +182,10 @@ def loop(func: Callable[..., Any], reset: Callable[[BaseException], None], begin
                     state.sync()
                 if _core.is_elastic():
                     _core.note_training_state()
-                return _call(func, state, args, kwargs)
+                result = _call(func, state, args, kwargs)
+                if isinstance(state, State):
+                    state._raise_kept_back()
+                return result
             except InvalidOperation:
                 raise
             except HorovodInternalError as error:

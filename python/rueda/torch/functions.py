@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -85,6 +86,12 @@ def load_in_place(optimizer: torch.optim.Optimizer, load: Callable[[dict[str, An
         old.clear()
         old.update(new)
     optimizer.param_groups = groups
+
+
+def settings_of(group: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of all that a parameter group has besides its parameters."""
+    plain = (int, float, bool, str, type(None))
+    return {name: value if type(value) in plain else copy.deepcopy(value) for name, value in group.items() if name != "params"}
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:

@@ -13,10 +13,15 @@ from rueda.common import elastic
 _made_before_run: list[weakref.ref[Any]] = []
 
 
+def ranks_meet_later() -> bool:
+    """Whether ranks come here at different times: in an elastic job, before elastic.run()."""
+    return _core.is_elastic() and not elastic.in_run()
+
+
 def made_before_run(optimizer: Any) -> bool:
     """Whether ranks make this optimizer at different times: in an elastic job, before elastic.run(). Its reducer is then made by the next
     remake_reducers()."""
-    if not _core.is_elastic() or elastic.in_run():
+    if not ranks_meet_later():
         return False
     _made_before_run.append(weakref.ref(optimizer))
     return True

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rueda import _core, _torch
 from rueda.common import basics
 from rueda.common.process_sets import ProcessSet, global_process_set
 from rueda.torch.compression import Compression, Compressor, PowerSGD, TopkCompressor
@@ -18,15 +17,15 @@ from rueda.torch.functions import load_in_place, zero_gradient
 from rueda.torch.generations import made_before_run
 from rueda.torch.operations.handles import Adasum, Average, ReduceOp
 from rueda.torch.reducers import checked_names, make_reducer, names_of, parameters_of
+from rueda.torch.sharded import Sharded, check_sharded
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
                          compression: type[Compressor] | PowerSGD | TopkCompressor = Compression.none, backward_passes_per_step: int = 1,
-                         op: ReduceOp = Average,
-                         gradient_predivide_factor: float = 1.0, num_groups: int = 0,
+                         op: ReduceOp = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                          groups: int | Sequence[Sequence[torch.nn.Parameter]] | None = None, sparse_as_dense: bool | str = False,
                          process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
                          synchronize_in_backward: bool = True, sharded: bool = False, device_window: bool = False,
-                         adasum_gradients: bool = False, leave_unused: bool = False) -> _Distributed:
+                         adasum_gradients: bool = False, leave_unused: bool = False, part_copies: int = 1) -> _Distributed:
     """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
@@ -64,6 +63,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     sharded: each of n ranks steps an n-th of the parameters, and keeps an n-th of the state, with the bits of the unsharded optimizer.
         Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
         optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks; not with a GradScaler.
+    part_copies: of sharded=True in an elastic job: so many further ranks keep and step a copy of each part, and as many neighbours may be lost.
     device_window: gradients on devices get places in memory that NCCL knows, from the second step on: they are reduced where they are,
         without packing. It takes as much device memory more as they do. Ranks call step() of several optimizers in one order.
 
@@ -71,7 +71,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     """
     if num_groups:
         warnings.warn("`num_groups` is deprecated: give groups", DeprecationWarning, stacklevel=2)
-    distributed = _derived(optimizer, sharded, process_set)
+    distributed = _derived(optimizer, sharded, part_copies, process_set)
     distributed._distribute(dict(
         named_parameters=checked_names(optimizer, named_parameters), compression=compression, op=op, sharded=sharded,
         backward_passes_per_step=backward_passes_per_step, groups=num_groups if groups is None else groups, sparse_as_dense=sparse_as_dense,
@@ -81,43 +81,27 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     return distributed
 
 
-def _derived(optimizer, sharded, process_set):
+def _derived(optimizer, sharded, part_copies, process_set):
     """An optimizer that shares what `optimizer` has, of a class that is derived from its class. Not distributed yet."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("torch.optim.LBFGS evaluates its closure several times in one step, which ranks would do a different number of times")
     if isinstance(optimizer, _Distributed):
         raise ValueError("this optimizer is distributed already")
     if sharded:
-        _check_sharded(optimizer, process_set)
-    bases = (_Sharded if sharded else _Distributed, optimizer.__class__)
+        check_sharded(optimizer, process_set)
+    elif part_copies != 1:
+        raise ValueError(f"part_copies is {part_copies}, and sharded is not given: without it each rank has everything; leave part_copies out")
+    bases = (*([Sharded] if sharded else []), _Distributed, optimizer.__class__)
     cls: Any = type(optimizer.__class__.__name__, bases, {"__doc__": optimizer.__class__.__doc__})
     distributed = cls.__new__(cls)
     # A scheduler that was made before may have wrapped the old optimizer's step.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key != "step"})
-    distributed._undistributed = optimizer
+    distributed._undistributed, distributed._part_copies = optimizer, part_copies
     return distributed
 
 
 # What the methods below are put before.
 _Base: Any = torch.optim.Optimizer if TYPE_CHECKING else object
-
-
-# Whose step of one element needs the other elements of its parameter.
-_NOT_ELEMENTWISE = ("Adafactor", "LBFGS", "Muon", "SparseAdam")
-
-
-def _check_sharded(optimizer, process_set):
-    if _core.is_elastic():
-        raise ValueError("sharded: a part of the state is lost with its rank, and an elastic job (ruedarun --min-np) goes on without that rank; "
-                         "leave sharded out, or start the job without --min-np, and with checkpoints")
-    name = type(optimizer).__name__
-    if name in _NOT_ELEMENTWISE or not type(optimizer).__module__.startswith("torch.optim"):
-        raise ValueError(f"sharded: {name} is not known to step each element by itself; leave sharded out")
-    # Adagrad has state before its first step.
-    if any(state.get("step", 1) > 0 for state in optimizer.state.values()):
-        raise ValueError(f"sharded: {name} has stepped already, and its state is of whole parameters; make it distributed before")
-    if process_set is not global_process_set:
-        raise ValueError("sharded: parts are for all ranks; leave process_set out, or sharded")
 
 
 # Attributes that Horovod's have, too.
@@ -314,52 +298,3 @@ class _Distributed(_Base):
 setattr(_Distributed.step, "hooked", True)
 # It marks by itself that it was called, so schedulers need not wrap it.
 setattr(_Distributed.step, "_wrapped_by_lr_sched", True)
-
-
-class _Sharded(_Distributed):
-    """The same with sharded=True: param_groups hold this rank's parts."""
-
-    def _distribute(self, options):
-        self._shards = _torch.ParameterShards([group["params"] for group in self.param_groups])
-        for group, parts in zip(self.param_groups, self._shards.parts()):
-            group["params"] = parts
-        if self.state:
-            self.state = torch.optim.Adagrad(self.param_groups).state
-        super()._distribute(options)
-
-    @property
-    def _step_supports_amp_scaling(self):
-        """What GradScaler.step() asks for first."""
-        raise ValueError("sharded: a GradScaler would look at this rank's part of the gradients only; leave sharded out, or train in bfloat16, "
-                         "which needs no scaler")
-
-    def _reduced_parameters(self):
-        return self._shards.parameters()
-
-    def _step_on_reduced(self):
-        self._shards.begin_step([group["params"] for group in self.param_groups])
-        try:
-            self._shards.give_gradients()
-            super()._step_on_reduced()
-        except BaseException:
-            self._shards.end_step(False)  # the others wait for this rank, and hear of it
-            raise
-        self._shards.end_step(True)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Raises ValueError: parts are made once."""
-        raise ValueError("sharded: parts of the parameters are made once; make the optimizer when all groups are known")
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Of the model's parameters; else as of other distributed optimizers."""
-        if not self._reducer.before_zero_grad():
-            return
-        for parameter in self._reduced_parameters():
-            if set_to_none:
-                parameter.grad = None
-            elif parameter.grad is not None:
-                parameter.grad.detach_().zero_()
-
-    def shares_parameters(self) -> bool:
-        """Whether all ranks have one copy of the parameters (inside a host), or each its own."""
-        return self._shards.shared()

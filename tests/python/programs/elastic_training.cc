@@ -6,7 +6,8 @@
 // how often, the sum of the network's parameters with weights, and how many commits were light. SECONDS: of
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
 // FAILS_AT: the step in which the program throws an error of its own. DIES_EARLY: the number of a worker that
-// is killed between init() and its optimizer.
+// is killed between init() and its optimizer. SHARDED: each rank has a part of the optimizer, of a larger
+// network. PART_COPIES: DistributedOptions::part_copies.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -40,21 +41,28 @@ std::int64_t number_from(const char* name) {
   return text == nullptr ? 0 : std::atoll(text);
 }
 
+int part_copies() {
+  return std::getenv("PART_COPIES") == nullptr ? 1 : static_cast<int>(number_from("PART_COPIES"));
+}
+
 // A network in float64, with values that are the same everywhere, and a parameter that counts.
 torch::nn::Sequential make_network(std::int64_t samples) {
-  torch::nn::Sequential network(torch::nn::Linear(3, 8), torch::nn::Tanh(), torch::nn::BatchNorm1d(8),
-                                torch::nn::Linear(8, 1));
+  const std::int64_t hidden = std::getenv("SHARDED") == nullptr ? 8 : 2000;
+  torch::nn::Sequential network(torch::nn::Linear(3, hidden), torch::nn::Tanh(),
+                                torch::nn::BatchNorm1d(hidden), torch::nn::Linear(hidden, 1));
   network->to(torch::kFloat64);
   network->eval();  // statistics of a batch would differ by the number of ranks
   const torch::NoGradGuard no_grad;
   std::int64_t seed = 0;
   for (torch::Tensor& each : network->parameters())
-    each.copy_((torch::arange(each.numel(), torch::kFloat64) + ++seed).cos().reshape(each.sizes()) * 0.3);
+    each.copy_((torch::arange(each.numel(), torch::kFloat64) + ++seed).cos().reshape(each.sizes()) *
+               (hidden > 8 ? 0.02 : 0.3));
   network->register_parameter("counts", torch::zeros({samples}, torch::kFloat64));
   return network;
 }
 
 // Purpose: a network, its data and its optimizer.
+template <class Optimizer>
 class Training {
  public:
   explicit Training(std::int64_t samples)
@@ -63,7 +71,7 @@ class Training {
         network_(make_network(samples)),
         counts_(network_->named_parameters()["counts"]),
         optimizer_(groups(), torch::optim::SGDOptions(0.002).momentum(0.9),
-                   rueda::DistributedOptions{.op = rueda::ReduceOp::sum}) {}
+                   rueda::DistributedOptions{.op = rueda::ReduceOp::sum, .part_copies = part_copies()}) {}
 
   torch::nn::Sequential& network() { return network_; }
   auto& optimizer() { return optimizer_; }
@@ -114,7 +122,7 @@ class Training {
   torch::Tensor inputs_, targets_;
   torch::nn::Sequential network_;
   torch::Tensor counts_;
-  rueda::DistributedOptimizer<torch::optim::SGD> optimizer_;
+  Optimizer optimizer_;
 };
 
 // The numbers that the program keeps besides the model.
@@ -122,6 +130,7 @@ struct Progress {
   std::int64_t epoch = 0, steps = 0, light = 0, highest = 0;
 };
 
+template <class Optimizer>
 void run(std::int64_t samples, std::int64_t epochs, double seconds) {
   const std::int64_t until = number_from("UNTIL_WORKER"), fails_at = number_from("FAILS_AT");
   const bool is_elastic = rueda::is_elastic();
@@ -130,7 +139,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
   say(fmt::format("worker {} is process {}", worker, ::getpid()));
   rueda::init();
   if (std::getenv("DIES_EARLY") != nullptr && number_from("DIES_EARLY") == worker) std::raise(SIGKILL);
-  Training training(samples);
+  Training<Optimizer> training(samples);
   rueda::elastic::Sampler sampler(static_cast<std::size_t>(samples));
   Progress progress;
   rueda::elastic::State state({{"network", training.network()},
@@ -172,7 +181,9 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    run(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atof(arguments[3]));
+    const auto train = std::getenv("SHARDED") == nullptr ? run<rueda::DistributedOptimizer<torch::optim::SGD>>
+                                                         : run<rueda::ShardedOptimizer<torch::optim::SGD>>;
+    train(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atof(arguments[3]));
   } catch (const rueda::LeftJob&) {
     return 0;
   } catch (const std::exception& error) {

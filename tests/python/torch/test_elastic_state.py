@@ -353,18 +353,37 @@ def test_horovods_modules_have_horovods_names():
     assert issubclass(SamplerStateHandler, StateHandler) and issubclass(TorchState, ObjectState)
 
 
-def test_a_sharded_optimizer_cannot_be_committed_in_an_elastic_job(monkeypatch):
-    model = torch.nn.Linear(2, 1)
+def test_commits_of_a_sharded_optimizer(monkeypatch):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
     optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), sharded=True)
-    state = hvd.elastic.TorchState(model, optimizer)
-    for _ in range(4):
-        model(torch.ones(1, 2)).sum().backward()
-        optimizer.step()
-        state.commit()
+
+    def train(state, steps):
+        for _ in range(steps):
+            model(torch.arange(8.0).reshape(4, 2)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            state.commit()
+        return state
+
     # In a job that is not elastic commits are full.
-    assert not state._light and not states._can_be_light(state._handlers["optimizer"])
+    assert not train(hvd.elastic.TorchState(model, optimizer), 4)._light
     monkeypatch.setattr("rueda._core.is_elastic", lambda: True)
-    with pytest.raises(ValueError, match="sharded=True"):
-        state.commit()
-    with pytest.raises(ValueError, match="sharded: a part of the state is lost"):
-        hvd.DistributedOptimizer(sgd(model.parameters()), sharded=True)
+    with pytest.raises(ValueError, match="ShardedOptimizerStateHandler keeps it recoverable"):
+        hvd.elastic.OptimizerStateHandler(optimizer)
+    state = train(hvd.elastic.TorchState(model, optimizer), 4)
+    assert state._light and isinstance(state._handlers["optimizer"], hvd.elastic.ShardedOptimizerStateHandler)
+    assert set(state._handlers["model"]._state_dict()) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
+    kept, mean = [each.detach().clone() for each in model.parameters()], model[1].running_mean.clone()
+    optimizer.param_groups[0]["lr"] = 7.0
+    model(torch.arange(8.0).reshape(4, 2))
+    state.restore()
+    assert optimizer.param_groups[0]["lr"] != 7.0 and torch.equal(model[1].running_mean, mean)
+    assert all(torch.equal(*each) for each in zip(kept, model.parameters()))
+
+
+def test_part_copies_are_of_a_sharded_optimizer():
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises(ValueError, match="part_copies is 2, and sharded is not given"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), part_copies=2)
+    with pytest.raises(ValueError, match="part_copies is -1; it must be 0 or more"):
+        hvd.DistributedOptimizer(sgd(model.parameters()), sharded=True, part_copies=-1)

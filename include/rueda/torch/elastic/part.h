@@ -2,8 +2,11 @@
 // One object in the state of an elastic training.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "rueda/rueda.h"
 
@@ -43,6 +46,15 @@ class Part {
   virtual Stepping stepping() const { return Stepping::none; }
   // Adapts the object to the present ranks.
   virtual void ranks_changed() {}
+
+  // Returns true if each rank has a part of the object, so that every State::sync() divides it anew.
+  virtual bool divides() const { return false; }
+  // Returns the tensors that this Part alone keeps. Others leave them out.
+  virtual std::vector<at::Tensor> owned() const { return {}; }
+  // Leaves these tensors out from now on, if they belong to the object.
+  virtual void leave_out(const std::vector<at::Tensor>&) {}
+  // Throws the failure of a step that had to be completed before its commit.
+  virtual void check() const {}
 };
 
 }  // namespace rueda::elastic

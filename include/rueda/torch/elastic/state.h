@@ -46,7 +46,8 @@ class State {
   // InvalidArgument for a name that is used twice.
   explicit State(std::vector<std::pair<std::string, Kept>> objects);
 
-  // Calls save(), then check_host_updates(). Not collective.
+  // Calls save(), then check_host_updates(). Not collective. Throws the failure of a ShardedOptimizer's step
+  // that lost a rank: that step is complete, and is kept.
   void commit();
   // Keeps the objects as they are now, by a full or a light commit.
   void save();
@@ -55,9 +56,9 @@ class State {
   void check_host_updates();
   // Returns to the last commit. Gradients become undefined.
   void restore();
-  // Gives all ranks the state of the rank with the most commits. Sends nothing if all have the same.
-  // Collective. Throws Mismatch if ranks name different objects. Throws InvalidArgument if no rank has a
-  // whole state.
+  // Gives all ranks the state of the rank with the most commits. Sends nothing if all have the same, and no
+  // object is divided among the ranks. Collective. Throws Mismatch if ranks name different objects. Throws
+  // InvalidArgument if no rank has a whole state.
   void sync(const Scope& scope = {});
 
   // run() calls `callback` each time before training begins again. It calls no collective operation.
@@ -67,8 +68,10 @@ class State {
   // Returns the number of commits.
   std::int64_t commits() const { return commits_; }
 
-  // run() calls these. keep_uncommitted() keeps the objects unless commit() has just done so.
+  // run() calls these. check() throws the failure of a step that had to be completed before its commit, if
+  // none has followed. keep_uncommitted() keeps the objects unless commit() has just done so.
   // ranks_changed() adapts them to the present ranks, and runs the callbacks.
+  void check() const;
   void keep_uncommitted();
   void ranks_changed();
   // Replaces membership_change(), for programs that hear of workers in another way.

@@ -80,6 +80,10 @@ struct DistributedOptions {
   // The reductions also compute the norm of all gradients, so grad_norm and clip_grad_norm_ need no further
   // pass. Not with reduction_order fixed, since this norm depends on the transfer of the data.
   bool measure_norm = false;
+  // Of a ShardedOptimizer that an elastic::State keeps: so many further ranks keep a copy of each part, and
+  // step it. So as many ranks with neighbouring numbers may be lost at the same time. Each copy takes the
+  // memory and the time of a part. 0: the loss of any rank ends the job.
+  int part_copies = 1;
   // fixed gives the same bits for the same total number of gradients, passes times ranks: 4 passes on one
   // rank, 2 on two, or one on four. Passes and ranks must be powers of two. Between the passes of a step
   // .grad is undefined. RUEDA_REDUCTION_ORDER=fixed does the same.

@@ -15,6 +15,7 @@
 #include "rueda/torch/reducer/gradient_norm.h"
 #include "rueda/torch/sharding/sharded_optimizer.h"
 #include "rueda/torch/sharding/unit_runner.h"
+#include "rueda/torch/state/per_rank_state.h"
 #include "rueda/torch/state/saved_model.h"
 
 namespace rueda {
@@ -35,7 +36,7 @@ struct ShardedModelOptions {
 
 // Purpose: the part of ShardedModel that does not depend on the type of its optimizer. Used by the thread
 // that trains.
-class ShardedModelPart {
+class ShardedModelPart : public PerRankState {
  public:
   // Groups of parameters with their options, as torch's optimizers take them.
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
@@ -58,7 +59,7 @@ class ShardedModelPart {
  protected:
   // Collective. Copies all parameters of rank 0. Throws the exceptions of ShardedModel.
   ShardedModelPart(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime);
-  ~ShardedModelPart();
+  ~ShardedModelPart() override;
   ShardedModelPart(const ShardedModelPart&) = delete;
   ShardedModelPart& operator=(const ShardedModelPart&) = delete;
 

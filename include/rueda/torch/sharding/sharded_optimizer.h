@@ -4,7 +4,6 @@
 
 #include <c10/core/GradMode.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -46,7 +45,10 @@ inline constexpr bool is_elementwise<FusedAdamW> = true;
 template <>
 inline constexpr bool is_elementwise<RAdam> = true;
 
-class ParameterShards;
+class RecoverableShards;
+namespace elastic {
+class ShardedPart;
+}  // namespace elastic
 
 // Purpose: the part of ShardedOptimizer that does not depend on the type of its optimizer. It holds the
 // parts of the parameters and their gradients. Used by the thread that steps.
@@ -70,24 +72,39 @@ class Sharded : public PerRankState {
   const Groups& parts() const;
   const std::vector<at::Tensor>& parameters() const;
 
-  // Runs `step`, which steps this rank's parts, after the reductions. Returns after all ranks have stepped.
-  // If a rank fails, the others wait for it and get its error.
-  void step_part(const Groups& stepped, const std::function<void()>& step);
+  // Steps the parts that this rank has.
+  virtual void step_leaves() = 0;
+  // Steps this rank's parts after the reductions. Returns after all ranks have stepped. If a rank fails, the
+  // others wait for it and get its error.
+  void step_part(const torch::optim::Optimizer& optimizer);
+  // Returns the part that reduces whole parameters. Throws InvalidArgument if elastic::run() has still to
+  // divide the optimizer.
+  GradientReducer& reducer() const;
+  // zero_grad() calls it. Returns false if gradients must stay.
+  bool before_zero_grad() const;
 
   // state_dict() and load_state_dict() call these.
   SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
   void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                   const SavedModel& saved) const;
+  // Returns the function that makes the state of a parameter.
+  virtual const MakeState& make_state() const = 0;
   // save() and load() call these for the description of the part. check_part throws InvalidArgument for
   // another part.
   void save_part(torch::serialize::OutputArchive& archive) const;
   void check_part(torch::serialize::InputArchive& archive) const;
 
  private:
-  const std::unique_ptr<ParameterShards> shards_;  // parts that this rank steps
+  friend class elastic::ShardedPart;
 
- protected:
-  GradientReducer reducer_;  // reduces whole parameters
+  // An elastic::State calls it: divides the version that rank `root` has among the present ranks. Collective.
+  void divide(torch::optim::Optimizer& optimizer, Rank root, Runtime& runtime);
+  void make_reducer(Runtime& runtime);
+
+  const DistributedOptions distributed_;
+  const std::unique_ptr<RecoverableShards> shards_;  // parts that this rank steps
+  std::unique_ptr<GradientReducer> reducer_;         // null: not divided yet
+  std::vector<SavedValues> due_options_;  // of the groups, for a step that this rank has still to take
 };
 
 // Purpose: an `Opt` (FusedAdamW, torch::optim::SGD, ...) that is divided among n ranks. Each rank steps an
@@ -103,6 +120,10 @@ class Sharded : public PerRankState {
 // Read parameters between steps, and let only step() write them. A program that writes them itself (it
 // loads a checkpoint) writes the same values on every rank. Or one rank writes them, and all call a barrier
 // afterwards.
+//
+// In an elastic job it may be made before elastic::run(), and an elastic::State keeps it. There `part_copies`
+// further ranks keep and step a copy of each part, so a lost rank takes nothing with it. The ranks step on
+// the same gradients.
 template <class Opt>
 class ShardedOptimizer : public Sharded, public Opt {
   static_assert(
@@ -130,17 +151,17 @@ class ShardedOptimizer : public Sharded, public Opt {
                          std::move(options), distributed, runtime) {}
 
   // The same as in DistributedOptimizer.
-  bool synchronize() { return reducer_.synchronize(); }
-  [[nodiscard]] auto skip_synchronize() { return reducer_.skip_synchronize(); }
+  bool synchronize() { return reducer().synchronize(); }
+  [[nodiscard]] auto skip_synchronize() { return reducer().skip_synchronize(); }
   // Both call synchronize(), then return the 2-norm of all gradients. The norm is 0 if synchronize()
   // returns false. clip_grad_norm_ scales the gradients down to `max_norm` unless the norm is not finite.
   // It returns the norm before. On a device the host waits when it reads the norm.
-  GradientNorm grad_norm() { return reducer_.grad_norm(); }
-  GradientNorm clip_grad_norm_(double max_norm) { return reducer_.clip_grad_norm_(max_norm); }
-  bool meets() const { return reducer_.meets(); }
-  std::int64_t sync_interval() const { return reducer_.sync_interval(); }
-  double drift() const { return reducer_.drift(); }
-  double wait_seconds() const { return reducer_.wait_seconds(); }
+  GradientNorm grad_norm() { return reducer().grad_norm(); }
+  GradientNorm clip_grad_norm_(double max_norm) { return reducer().clip_grad_norm_(max_norm); }
+  bool meets() const { return reducer().meets(); }
+  std::int64_t sync_interval() const { return reducer().sync_interval(); }
+  double drift() const { return reducer().drift(); }
+  double wait_seconds() const { return reducer().wait_seconds(); }
 
   // Runs `closure` once with gradients enabled. Then calls synchronize() unless done, and steps this rank's
   // part. Returns after all parts have been stepped.
@@ -150,20 +171,20 @@ class ShardedOptimizer : public Sharded, public Opt {
       at::AutoGradMode gradients_on(true);
       loss = closure();
     }
-    if (reducer_.before_step()) step_part();
+    if (reducer().before_step()) step_part(*this);
     return loss;
   }
 
   // The same as in DistributedOptimizer.
   void flush(std::optional<double> max_norm = std::nullopt) {
-    if (!reducer_.flush(max_norm)) return;
-    step_part();
+    if (!reducer().flush(max_norm)) return;
+    step_part(*this);
     zero_grad();
   }
 
   // Clears the gradients of the model's parameters. Hides Optimizer::zero_grad, which is not virtual.
   void zero_grad(bool set_to_none = true) {
-    if (!reducer_.before_zero_grad()) return;
+    if (!before_zero_grad()) return;
     for (at::Tensor parameter : parameters()) {
       if (!parameter.grad().defined()) continue;
       set_to_none ? parameter.mutable_grad().reset()
@@ -182,18 +203,17 @@ class ShardedOptimizer : public Sharded, public Opt {
   void save(torch::serialize::OutputArchive& archive) const override {
     Opt::save(archive);
     save_part(archive);
-    reducer_.save(archive);
+    reducer().save(archive);
   }
   void load(torch::serialize::InputArchive& archive) override {
     check_part(archive);
-    reducer_.load(archive);
+    reducer().load(archive);
     Opt::load(archive);
   }
 
  private:
-  void step_part() {
-    Sharded::step_part(this->param_groups(), [this] { Opt::step(nullptr); });
-  }
+  void step_leaves() override { Opt::step(nullptr); }
+  const MakeState& make_state() const override { return make_state_; }
 
   const MakeState make_state_;
 };

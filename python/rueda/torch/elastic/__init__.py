@@ -19,8 +19,9 @@ and a TorchState then goes on from the last commit.
 from rueda.common.elastic import HostUpdateResult, run_fn
 from rueda.torch.elastic.loop import run
 from rueda.torch.elastic.sampler import ElasticSampler
+from rueda.torch.elastic.handlers import ShardedOptimizerStateHandler
 from rueda.torch.elastic.state import (ModelStateHandler, ObjectState, OptimizerStateHandler, SamplerStateHandler, State, StateHandler, TorchState,
                                        get_handler_registry, set_handler_registry)
 
-__all__ = ["ElasticSampler", "HostUpdateResult", "ModelStateHandler", "ObjectState", "OptimizerStateHandler", "SamplerStateHandler", "State",
-           "StateHandler", "TorchState", "get_handler_registry", "run", "run_fn", "set_handler_registry"]
+__all__ = ["ElasticSampler", "HostUpdateResult", "ModelStateHandler", "ObjectState", "OptimizerStateHandler", "SamplerStateHandler",
+           "ShardedOptimizerStateHandler", "State", "StateHandler", "TorchState", "get_handler_registry", "run", "run_fn", "set_handler_registry"]

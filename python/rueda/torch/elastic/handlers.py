@@ -18,7 +18,7 @@ import torch
 
 from rueda import _core
 from rueda.torch.elastic.sampler import ElasticSampler
-from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters, settings_of
 
 # A larger buffer is copied only after it has changed.
 _SMALL_BUFFER = 1 << 16
@@ -108,14 +108,29 @@ class ModelStateHandler(StateHandler):
         super().__init__(model)
         self._noted: NotedTensors | None = None
         self._buffers: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self._left_out: set[int] = set()
         self.save()
+
+    def leave_out(self, parameters: Iterable[torch.Tensor]) -> None:
+        """From now on another handler keeps these parameters."""
+        self._left_out = {id(parameter) for parameter in parameters}
+        self.save()
+
+    def _state_dict(self):
+        state = self.value.state_dict()
+        if self._left_out:
+            for name, parameter in self.value.named_parameters(remove_duplicate=False):
+                if id(parameter) in self._left_out:
+                    state.pop(name, None)
+        return state
 
     def save(self) -> None:
         self._noted, self._buffers = None, {}
-        self._saved = copy.deepcopy(self.value.state_dict())
+        self._saved = copy.deepcopy(self._state_dict())
 
     def note(self) -> None:
         parameters, buffers = _tensors_of(self.value)
+        parameters = [parameter for parameter in parameters if id(parameter) not in self._left_out]
         self._noted, self._saved = NotedTensors(parameters), None
         before, self._buffers = self._buffers, {}
         for buffer in buffers:
@@ -130,7 +145,7 @@ class ModelStateHandler(StateHandler):
 
     def restore(self) -> None:
         if self._noted is None:
-            self.value.load_state_dict(self._saved)
+            self.value.load_state_dict(self._saved, strict=not self._left_out)
             return
         with torch.no_grad():
             for buffer, _, kept in self._buffers.values():
@@ -149,7 +164,7 @@ class ModelStateHandler(StateHandler):
         self.sync_from(0)
 
     def sync_from(self, root: int) -> None:
-        broadcast_parameters(self.value.state_dict(), root_rank=root)
+        broadcast_parameters(self._state_dict(), root_rank=root)
 
 
 def _tensors_of(model):
@@ -201,14 +216,14 @@ class OptimizerStateHandler(StateHandler):
 
     def _check_whole(self):
         if is_sharded(self.value) and _core.is_elastic():
-            raise ValueError("TorchState: of an optimizer with sharded=True each rank has a part of the state, which is lost with the rank: an elastic "
-                             "job cannot go on from it. Leave sharded out, or start the job without --min-np, and with checkpoints.")
+            raise ValueError("TorchState: of an optimizer with sharded=True each rank has a part of the state, which is lost with the rank. "
+                             "ShardedOptimizerStateHandler keeps it recoverable: derive a handler of your own from that.")
 
     def note(self) -> None:
         self.steps, self._saved = 0, None
         states = self.value.state.values()
         self._noted = NotedTensors(each for state in states for each in state.values() if isinstance(each, torch.Tensor))
-        self._settings = [_settings_of(group) for group in self.value.param_groups]
+        self._settings = [settings_of(group) for group in self.value.param_groups]
 
     def ahead(self) -> bool:
         """Whether the optimizer has stepped since note(), or its state has changed. (Fused kernels leave versions as they are.)"""
@@ -247,17 +262,65 @@ class OptimizerStateHandler(StateHandler):
         self.save()
 
 
+class ShardedOptimizerStateHandler(StateHandler):
+    """Of an optimizer with sharded=True in an elastic job: the parts that this rank has of it and of its parameters. Other ranks have copies of
+    them. restore() restores the settings alone: sync() divides what was committed among the ranks."""
+
+    divides = True
+
+    def __init__(self, optimizer: Any):
+        super().__init__(optimizer)
+        self._begin()
+
+    def _begin(self):
+        self.value._shards.keep_copies()
+        self.save()
+
+    def owned(self) -> list[torch.Tensor]:
+        """The parameters, which models leave out."""
+        return self.value._shards.parameters()
+
+    def steps_alone(self) -> bool:
+        """As of OptimizerStateHandler."""
+        return self.value._shards.stepped_alone()
+
+    def save(self) -> None:
+        self._settings = self.value._settings()
+        self.value._shards.save(self.value._states())
+
+    def note(self) -> None:
+        self._settings = self.value._settings()
+        self.value._shards.note()
+
+    def ahead(self) -> bool:
+        """Whether the optimizer has stepped since note()."""
+        return self.value._shards.is_ahead()
+
+    def restore(self) -> None:
+        self.value._shards.restore()
+        self.value._set(self._settings)
+        for parameter in self.owned():
+            parameter.grad = None
+
+    def check(self) -> None:
+        """Raises the failure of a step that had to be completed before its commit."""
+        self.value._shards.throw_kept_back()
+
+    def sync(self) -> None:
+        self.sync_from(0)
+
+    def sync_from(self, root: int) -> None:
+        self.value._divide(root)
+        broadcast_optimizer_state(self.value, root_rank=root)
+
+    def set_value(self, value: Any) -> None:
+        self.value = value
+        self._begin()
+
+
 def is_sharded(optimizer: Any) -> bool:
     """Whether each rank has a part of the state of this optimizer."""
     return hasattr(optimizer, "shares_parameters")
-
-
-def _settings_of(group):
-    settings = {}
-    for name, value in group.items():
-        if name != "params":
-            settings[name] = value if type(value) in (int, float, bool, str, type(None)) else copy.deepcopy(value)
-    return settings
 
 
 _handler_registry: list[tuple[type, Callable[[Any], Any]]] = [
@@ -282,7 +345,8 @@ def make_handler(value: Any) -> Any:
     """A handler for `value`: of the registry, else by state_dict() and load_state_dict(); None where it has none of these."""
     for kind, handler in _handler_registry:
         if isinstance(value, kind):
-            return handler(value)
+            divided = handler is OptimizerStateHandler and is_sharded(value) and _core.is_elastic()
+            return ShardedOptimizerStateHandler(value) if divided else handler(value)
     if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)) and not isinstance(value, type):
         return StateDictHandler(value)
     return None

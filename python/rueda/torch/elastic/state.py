@@ -13,8 +13,8 @@ import torch
 from rueda.common import basics
 from rueda.common.elastic import ObjectState, State
 from rueda.common.exceptions import InvalidOperation
-from rueda.torch.elastic.handlers import (ModelStateHandler, OptimizerStateHandler, SamplerStateHandler, StateHandler, get_handler_registry,
-                                          is_sharded, make_handler, own_or, set_handler_registry)
+from rueda.torch.elastic.handlers import (ModelStateHandler, OptimizerStateHandler, SamplerStateHandler, ShardedOptimizerStateHandler, StateHandler,
+                                          get_handler_registry, is_sharded, make_handler, own_or, set_handler_registry)
 from rueda.torch.elastic.random_state import random_states, set_random_states
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.elastic.source import Condition, Report, choose
@@ -50,6 +50,7 @@ class TorchState(ObjectState):
         self._commits, self._regular, self._born = 0, 0, 0.0  # _born: when the first ranks began to train
         self._light = self._ahead = self._torn = self._as_committed = False
         self._fresh = True
+        self._leave_out()
         self._random = random_states()
         super().__init__(**{name: value for name, value in things.items() if name not in self._handlers})
 
@@ -69,13 +70,30 @@ class TorchState(ObjectState):
         else:
             del self._handlers[name]
             self._names.append(name)
+        self._leave_out()
+
+    def _divided(self):
+        """The handlers of things that each rank has a part of."""
+        return [handler for handler in self._handlers.values() if isinstance(handler, ShardedOptimizerStateHandler)]
+
+    def _leave_out(self):
+        owned = [parameter for handler in self._divided() for parameter in handler.owned()]
+        for handler in self._handlers.values():
+            if owned and isinstance(handler, ModelStateHandler):
+                handler.leave_out(owned)
 
     def commit(self) -> None:
-        """Keeps the state as it is now, and raises HostsUpdatedInterrupt when workers wait to be let in, or have left. Not collective."""
+        """Keeps the state as it is now, and raises HostsUpdatedInterrupt when workers wait to be let in, or have left. Not collective. Raises the
+        HorovodInternalError of a step of a sharded optimizer that lost a rank: that step is complete, and is kept."""
         self.save()
         self._as_committed = True
+        self._raise_kept_back()
         self.check_host_updates()
         self._as_committed = False
+
+    def _raise_kept_back(self):
+        for handler in self._divided():
+            handler.check()
 
     def save(self) -> None:
         """Keeps the state as it is now: all of it, or by a light commit."""
@@ -120,7 +138,7 @@ class TorchState(ObjectState):
         reports = [Report(*each) for each in allgather_object(tuple(mine))]
         source, needed = choose(reports)
         self._as_committed = False
-        if not needed:
+        if not needed and not self._divided():
             return
         if reports[source].condition == Condition.ahead and basics.rank() == 0:
             warnings.warn("elastic: every rank had stepped after its last commit, and no copy was kept. That step stays applied, so its samples are "
@@ -192,8 +210,9 @@ class TorchState(ObjectState):
 def _can_be_light(handler):
     """Of an optimizer: whether its step changes all ranks alike, at once, and a handler of Rueda's counts it."""
     options = getattr(handler.value, "_options", {"schedule": "every_step"})
-    counted = isinstance(handler, OptimizerStateHandler) and own_or(handler, "note", "save") is not None
-    return counted and options["schedule"] == "every_step" and not is_sharded(handler.value)
+    divided = isinstance(handler, ShardedOptimizerStateHandler)
+    counted = divided or (isinstance(handler, OptimizerStateHandler) and not is_sharded(handler.value))
+    return counted and own_or(handler, "note", "save") is not None and options["schedule"] == "every_step"
 
 
 def _is_ahead(handler):

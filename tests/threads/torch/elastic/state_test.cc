@@ -7,7 +7,7 @@
 
 #include "core/engine/runtime.h"
 #include "rueda/torch/collectives/operations.h"
-#include "rueda/torch/sharding/sharded_optimizer.h"
+#include "rueda/torch/sharding/sharded_model.h"
 #include "tests/support/words_of.h"
 #include "tests/support/worlds/memory_world.h"
 #include "tests/threads/torch/elastic/trained.h"
@@ -354,11 +354,11 @@ TEST(Commits, RefuseOneNameForTwoObjects) {
               HasSubstr("two objects have the name 'n'"));
 }
 
-TEST(Commits, RefuseAShardedOptimizer) {
+TEST(Commits, RefuseAShardedModel) {
   alone([](Runtime& runtime) {
     torch::nn::Linear model(2, 1);
-    ShardedOptimizer<SGD> optimizer(model->parameters(), torch::optim::SGDOptions(0.1), {}, runtime);
-    EXPECT_THAT(words_of([&] { State({{"optimizer", optimizer}}); }), HasSubstr("lost with the rank"));
+    ShardedModel<SGD> sharded(*model, {}, torch::optim::SGDOptions(0.1), runtime);
+    EXPECT_THAT(words_of([&] { State({{"optimizer", sharded}}); }), HasSubstr("lost with the rank"));
   });
 }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sharded optimizer in the state of an elastic training.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frameworks/torch/sharding/recoverable_shards.h"
+#include "rueda/torch/elastic/part.h"
+#include "rueda/torch/sharding/sharded_optimizer.h"
+
+namespace rueda::elastic {
+
+// Purpose: keeps the parts of a ShardedOptimizer: those of the parameters, and of the optimizer's state. A
+// full commit copies the parts that this rank has. restore() restores the options alone; the sync() that
+// follows divides the committed version among the present ranks.
+class ShardedPart final : public Part {
+ public:
+  ShardedPart(torch::optim::Optimizer& optimizer, Sharded& sharded);
+
+  std::string describe() const override;
+  void save() override;
+  void note() override;
+  bool is_ahead() const override { return shards_.is_ahead(); }
+  Stepping stepping() const override;
+  void restore() override;
+  void sync(Rank root, const Scope& scope) override;
+  bool divides() const override { return true; }
+  std::vector<at::Tensor> owned() const override { return sharded_.parameters(); }
+  void check() const override { shards_.throw_kept_back(); }
+
+ private:
+  void keep_options();
+
+  torch::optim::Optimizer& optimizer_;
+  Sharded& sharded_;
+  RecoverableShards& shards_;                                             // of the optimizer
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options_;  // of each group
+};
+
+}  // namespace rueda::elastic
