@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """elastic_steps.py PARAMETERS STOP: the training that bench/fault_campaign.py disturbs, on each rank. It goes on until the file STOP is there, to the end of an
-epoch. Each rank prints what happens with the time; in the end rank 0 prints how many samples were lost, and how many applied too often."""
+epoch. Each rank prints events with their times. At the end rank 0 prints the epochs, how many samples were lost, how many were applied too often, whether the
+large parameter is uniform, the values of a small one, and how many steps were made by how many ranks. SHARDED in the environment: of each rank a part of the optimizer."""
 
 import os
 import sys
@@ -12,6 +13,7 @@ import torch
 import rueda.torch as hvd
 
 SAMPLES = 480  # of an epoch; any number of ranks up to 6 divides them
+PULL = 0.01
 PARAMETERS, STOP = int(sys.argv[1]), Path(sys.argv[2])
 WORKER = os.environ["RUEDA_WORKER"]
 
@@ -21,16 +23,19 @@ def tell(event: str, *more: object) -> None:
     os.write(1, f"{line}\n".encode())  # at once: this process may be killed
 
 
-tell("process", os.getpid())
-# Before init(), in which a spare waits. A step takes 1 from the parameter of each sample that it has seen. The others have a gradient, too, of which nothing is known.
+tell("process", os.getpid(), os.environ["HOROVOD_HOSTNAME"])
+# Before init(), in which a spare waits. A step takes 1 from the count of each sample that it has seen. It pulls `exact` to `targets`, by n times as much on n
+# ranks. All elements of `others` have the same gradient, so they stay equal.
 counts = torch.nn.Parameter(torch.zeros(SAMPLES, dtype=torch.float64))
+exact = torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
 others = torch.nn.Parameter(torch.zeros(PARAMETERS))
-coefficients = torch.rand(PARAMETERS)
-model = torch.nn.ParameterList([counts, others])
+targets, coefficients = torch.arange(1, 5, dtype=torch.float64), torch.ones(PARAMETERS)
+model = torch.nn.ParameterList([counts, exact, others])
+tell("waits")
 hvd.init()
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD([{"params": [counts], "momentum": 0}, {"params": [others], "momentum": 0.9}], lr=1.0),
-                                     named_parameters=[("counts", counts), ("others", others)], op=hvd.Sum)
-state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(range(SAMPLES)), epoch=0, repeated=0)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([{"params": [counts], "momentum": 0}, {"params": [exact, others], "momentum": 0.9}], lr=1.0), op=hvd.Sum,
+                                     named_parameters=[("counts", counts), ("exact", exact), ("others", others)], sharded="SHARDED" in os.environ)
+state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSampler(range(SAMPLES)), epoch=0, history=[])
 state.register_reset_callbacks([lambda: tell("generation", hvd.size())])
 
 
@@ -40,9 +45,12 @@ def train(state):
     while True:
         for sample in torch.utils.data.DataLoader(range(SAMPLES), batch_size=1, sampler=state.sampler):
             optimizer.zero_grad()
-            (counts[sample].sum() + (others * coefficients).sum()).backward()
+            (counts[sample].sum() + 0.5 * PULL * (exact - targets).square().sum() + (others * coefficients).sum()).backward()
             optimizer.step()
             state.sampler.record_batch(0, len(sample))
+            if not state.history or state.history[-1][0] != hvd.size():
+                state.history.append([hvd.size(), 0])
+            state.history[-1][1] += 1
             state.commit()
             tell("step", hvd.size())
         over = hvd.broadcast_object(STOP.exists(), root_rank=0)
@@ -55,5 +63,6 @@ def train(state):
 
 train(state)
 if hvd.rank() == 0:
-    times = (-counts.detach() - state.epoch).long()
-    tell("end", state.epoch, int(-times.clamp(max=0).sum()), int(times.clamp(min=0).sum()))
+    times = (-counts.detach() - state.epoch).round().long()
+    tell("end", state.epoch, int(-times.clamp(max=0).sum()), int(times.clamp(min=0).sum()), "uniform" if (others == others[0]).all() else "torn",
+         ",".join(map(repr, exact.tolist())), ",".join(f"{ranks}:{steps}" for ranks, steps in state.history))

@@ -3,20 +3,25 @@
 """Disturbs an elastic job again and again, and measures how soon it goes on.
 
     .venv/bin/python bench/fault_campaign.py --faults 20 --ranks 2,4 --parameters 1M,22M [--kinds kill,root,two] [--hosts 4] [--spares 1] \
-        [--against torchrun,torchft,torchft-tuned] [--json FILE]
+        [--program c++] [--sharded] [--against torchrun,torchft,torchft-tuned] [--json FILE]
 
-The job runs bench/elastic_steps.py. A fault comes at a random moment of a step:
+The job runs bench/elastic_steps.py, or its twin in C++. A fault comes at a random moment of a step:
   kill         SIGKILL for a random rank
   root         for rank 0
   two          for two ranks at once
+  joining      for a random rank, and for the process that is started in its place, before it has joined
+  spare        for a process that waits; needs --spares
   agent        for the agent of a host, with which its ranks end; needs --hosts
   stop         SIGSTOP for a random rank, and SIGCONT after 0.3 s: nobody is lost
+  slow         a host's network goes down to 1 Mbit/s for 0.3 s: nobody is lost; needs --hosts
+  cable        a host is cut off until the others go on without it; needs --hosts
 A row for each kind, number of ranks and number of parameters, in milliseconds from the fault:
   named        ruedarun has named the first rank
   generation   all others have formed the next generation
   step         all others have completed a step of it
   again        all ranks have completed a step at the full number of ranks
-and a step without a failure. The job counts how often each sample is applied. --hosts: virtual hosts, which need root.
+and a step without a failure. The job counts how often each sample is applied. Its parameters must be those of an undisturbed run with as many ranks in each
+step. --hosts: virtual hosts, which need root.
 --against: peers that lose a rank by SIGKILL in the same run: `step` is that of the others, `again` that of all ranks. torchrun begins anew each time."""
 
 from __future__ import annotations
@@ -41,10 +46,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 import fault_peers  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(os.environ.get("RUEDA_BIN", ROOT / "build/bin"))
 PATIENCE = 120  # seconds, with whatever has to come next
 STEPS_BETWEEN = 3
 STOPPED = 0.3  # seconds
-SPARE_START = 8.0  # seconds from the start of a process to its init()
+UNTIL_SPARE_WAITS = {"python": 3.0, "c++": 0.3}  # seconds from its call of init()
+SLOWED, RATE = "1mbit", "max"  # of a virtual host's network
+PULL, MOMENTUM, TARGETS = 0.01, 0.9, (1.0, 2.0, 3.0, 4.0)  # as in bench/elastic_steps
+KINDS = {"kill": "kill", "root": "kill of rank 0", "two": "kill of two", "joining": "kill of one and of the next", "spare": "kill of a spare",
+         "agent": "kill of an agent", "stop": f"stop for {STOPPED} s", "slow": f"{SLOWED} for {STOPPED} s", "cable": "cut off"}
+NEEDS_HOSTS = {"agent", "slow", "cable"}
+LOSES_NOBODY = {"stop", "slow", "spare"}
 
 
 class Stuck(Exception):
@@ -63,16 +75,21 @@ class Measured:
 
 
 class Job:
-    def __init__(self, options: argparse.Namespace, ranks: int, parameters: int, stop: Path):
-        self.ranks, self.pids, self.measured = ranks, {}, Measured()
+    def __init__(self, options: argparse.Namespace, kind: str, ranks: int, parameters: int, stop: Path):
+        self.ranks, self.measured = ranks, Measured()
+        self.pids: dict[int, int] = {}
+        self.names: dict[int, str] = {}  # of the hosts
         self.last_step: dict[int, float] = {}
-        self.until_spares_wait = SPARE_START if options.spares else 0.0
+        self.hosts = options.hosts
+        self.spares, self.until_spare_waits = options.spares, UNTIL_SPARE_WAITS[options.program]
+        self.waiting: dict[int, float] = {}  # processes in init(), and since when
         hosts = ["--virtual-hosts", str(options.hosts), "--blacklist-cooldown-range", "1", "1"] if options.hosts else []
-        spares = ["--spares", str(options.spares)]
-        command = [ROOT / "build/bin/ruedarun", *hosts, *spares, "-np", str(ranks), "--min-np", "1", sys.executable, ROOT / "bench/elastic_steps.py",
-                   str(parameters), str(stop)]
+        if kind == "joining":
+            hosts += ["--blacklist", "never"]
+        program = [BIN / "elastic_steps"] if options.program == "c++" else [sys.executable, ROOT / "bench/elastic_steps.py"]
+        command = [BIN / "ruedarun", *hosts, "--spares", str(options.spares), "-np", str(ranks), "--min-np", "1", *program, str(parameters), str(stop)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        env=dict(os.environ, OMP_NUM_THREADS="1"))
+                                        env=os.environ | {"OMP_NUM_THREADS": "1", "RUEDA_NETWORK_DEADLINE": "2"} | ({"SHARDED": "1"} if options.sharded else {}))
         self.said: list[str] = []
 
     def events(self):
@@ -85,7 +102,11 @@ class Job:
             if found:
                 event = (found[0], int(found[1]), float(found[2]), found[3:])
                 if event[0] == "process":
-                    self.pids[event[1]] = int(event[3][0])
+                    self.pids[event[1]], self.names[event[1]] = int(event[3][0]), event[3][1]
+                elif event[0] == "waits":
+                    self.waiting[event[1]] = event[2]
+                elif event[0] == "begins":
+                    self.waiting.pop(event[1], None)
                 yield event
             elif line.startswith("ruedarun: "):
                 yield "said", 0, time.time(), [line]
@@ -94,9 +115,8 @@ class Job:
         raise Stuck(f"ruedarun has ended:\n{''.join(self.said[-40:])}")
 
     def wait_for_steps(self) -> set[int]:
-        """Until all ranks have made some steps together: their workers."""
+        """Until all ranks have made some steps together, and the spares wait: the workers of the ranks."""
         made: dict[int, int] = {}
-        ready = time.time() + self.until_spares_wait
         for name, worker, at, more in self.events():
             if name == "step" and int(more[0]) == self.ranks:
                 made[worker] = made.get(worker, 0) + 1
@@ -105,7 +125,8 @@ class Job:
                 self.last_step[worker] = at
             elif name in ("generation", "said"):
                 made.clear()
-            if at >= ready and len(made) == self.ranks and min(made.values()) >= STEPS_BETWEEN:
+            spares = [worker for worker, since in self.waiting.items() if at - since >= self.until_spare_waits]
+            if len(spares) >= self.spares and len(made) == self.ranks and min(made.values()) >= STEPS_BETWEEN:
                 return set(made)
         raise AssertionError
 
@@ -114,45 +135,69 @@ class Job:
 
     def disturb(self, kind: str, members: set[int]) -> None:
         time.sleep(random.random() * statistics.median(self.measured.undisturbed) / 1000)
-        victims = {"kill": 1, "stop": 1, "two": 2, "root": 0, "agent": 1}[kind]
-        lost = set(random.sample(sorted(members), victims)) or {min(members)}
+        if kind in LOSES_NOBODY:
+            self.trouble(kind, members)
+            return
+        lost = {min(members)} if kind == "root" else set(random.sample(sorted(members), 2 if kind == "two" else 1))
         began = time.time()
         if kind == "agent":
             agent = self.agent_of(min(lost))
             lost = {worker for worker in members if self.agent_of(worker) == agent}
             os.kill(agent, signal.SIGKILL)
-        elif kind == "stop":
-            self.stop(min(lost), members)
-            return
+        elif kind == "cable":
+            host = random.choice(sorted({self.names[worker] for worker in members} - {"h0"}))
+            lost = {worker for worker in members if self.names[worker] == host}
+            self.network("link", host, "0", "down")
         else:
             for worker in lost:
                 os.kill(self.pids[worker], signal.SIGKILL)
-        self.follow(began, members, members - lost)
+        self.follow(kind, began, members, members - lost)
 
-    def stop(self, victim: int, members: set[int]) -> None:
-        began = time.time()
-        os.kill(self.pids[victim], signal.SIGSTOP)
-        time.sleep(STOPPED)
-        os.kill(self.pids[victim], signal.SIGCONT)
+    def trouble(self, kind: str, members: set[int]) -> None:
+        """Something that loses no rank: all have to make a step after it."""
+        began, lasts = time.time(), STOPPED
+        if kind == "stop":
+            victim = self.pids[random.choice(sorted(members))]
+            os.kill(victim, signal.SIGSTOP)
+            time.sleep(STOPPED)
+            os.kill(victim, signal.SIGCONT)
+        elif kind == "slow":
+            host = f"h{random.randrange(self.hosts)}"
+            self.network("rate", host, "0", SLOWED)
+            time.sleep(STOPPED)
+            self.network("rate", host, "0", RATE)
+        else:
+            lasts = 0.0
+            victim = random.choice(sorted(self.waiting))
+            del self.waiting[victim]
+            os.kill(self.pids.pop(victim), signal.SIGKILL)
         stepped = set()
         for name, worker, at, more in self.events():
-            if name == "said":
+            if name == "said" and kind != "spare":
                 raise Stuck(f"nobody is lost, and ruedarun says: {more[0]}")
-            if name == "step" and at > began + STOPPED:
+            if name == "step" and at > began + lasts:
                 stepped.add(worker)
-            if stepped == members:
+            if stepped >= members:
                 self.measured.step.append(1000 * (at - began))
                 return
 
-    def follow(self, began: float, members: set[int], others: set[int]) -> None:
-        formed, stepped, again, named = set(), set(), {}, False
+    def network(self, *words: str) -> None:
+        subprocess.run([BIN / "rueda-hosts", "of", str(self.process.pid), *words], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+    def follow(self, kind: str, began: float, members: set[int], others: set[int]) -> None:
+        formed, stepped, again, named, waits_for = set(), set(), {}, False, kind
         for name, worker, at, more in self.events():
             after = 1000 * (at - began)
             if after < 0:
                 continue
-            if name == "said" and not named and "was killed by signal" in more[0]:
+            if name == "said" and not named:
                 named = True
                 self.measured.named.append(after)
+            if name == "process" and waits_for == "joining":
+                time.sleep(random.random() / 20)
+                self.waiting.pop(worker, None)
+                os.kill(self.pids.pop(worker), signal.SIGKILL)
+                waits_for = ""
             if name == "generation" and worker in others and worker not in formed:
                 formed.add(worker)
                 if formed == others:
@@ -161,24 +206,39 @@ class Job:
                 stepped.add(worker)
                 if stepped == others:
                     self.measured.step.append(after)
+            if stepped == others and waits_for == "cable":
+                for host in range(1, self.hosts):
+                    self.network("link", f"h{host}", "0", "up")
+                waits_for = ""
             if name == "step" and int(more[0]) == self.ranks and worker in formed | set(self.pids) - members:
                 again[worker] = after
-            if named and stepped == others and len(again) == self.ranks:
+            if named and stepped == others and len(again) == self.ranks and waits_for not in ("joining", "cable"):
                 self.measured.again.append(max(again.values()))
                 return
 
-    def finish(self) -> tuple[int, int, int]:
-        """Epochs, samples that were lost, samples that were applied too often."""
+    def finish(self) -> list[str]:
+        """The words of the event that ends the job."""
         found = None
         try:
             for name, _, _, more in self.events():
                 if name == "end":
-                    found = tuple(map(int, more))
+                    found = more
         except Stuck:
             pass
         if self.process.wait(PATIENCE) != 0 or found is None:
             raise Stuck(f"the job has not ended well:\n{''.join(self.said[-40:])}")
         return found
+
+
+def undisturbed(history: str) -> list[float]:
+    """The parameter `exact` after so many steps of so many ranks each: "2:310,1:4"."""
+    values, momenta = [0.0] * len(TARGETS), [0.0] * len(TARGETS)
+    for ranks, steps in (map(int, each.split(":")) for each in history.split(",")):
+        for _ in range(steps):
+            for i, target in enumerate(TARGETS):
+                momenta[i] = MOMENTUM * momenta[i] + ranks * PULL * (values[i] - target)
+                values[i] -= momenta[i]
+    return values
 
 
 def number_of(text: str) -> int:
@@ -187,21 +247,24 @@ def number_of(text: str) -> int:
 
 def campaign(options: argparse.Namespace, kind: str, ranks: int, size: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(options, ranks, number_of(size), Path(folder) / "stop")
+        job = Job(options, kind, ranks, number_of(size), Path(folder) / "stop")
         try:
             for _ in range(options.faults):
                 job.disturb(kind, job.wait_for_steps())
             (Path(folder) / "stop").touch()
-            epochs, lost, repeated = job.finish()
+            epochs, lost, repeated, uniform, exact, history = job.finish()
         finally:
             if job.process.poll() is None:
                 job.process.kill()
     # Where the samples that are left cannot be divided, the sampler repeats some, as Horovod's does.
-    padding = options.faults * 2 * (ranks - 1)
+    padding = options.faults * (3 if kind == "joining" else 2) * (ranks - 1)
+    off = max(abs(one - other) for one, other in zip(map(float, exact.split(",")), undisturbed(history)))
     print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} faults, {epochs} epochs; samples lost {lost}, repeated {repeated} "
-          f"(to fill a last step at most {padding}); load {os.getloadavg()[0]:.1f}", flush=True)
-    if lost or repeated > padding:
+          f"(to fill a last step at most {padding}); parameters {uniform}, and off by {off:.1g}; load {os.getloadavg()[0]:.1f}", flush=True)
+    if int(lost) or int(repeated) > padding:
         raise Stuck("samples were lost or repeated")
+    if uniform != "uniform" or off > 1e-9:
+        raise Stuck("the parameters are not those of an undisturbed run")
     return summarised(vars(job.measured))
 
 
@@ -227,8 +290,7 @@ def against(peer: str, faults: int, ranks: int, size: str) -> tuple[dict[str, An
 def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str, Any]], peers: dict[tuple[str, int, str], tuple[dict[str, Any], int]]) -> None:
     words = {"named": "{} to its name", "generation": "{} to the next generation", "step": "{} to the next step", "again": "{} to a step of all ranks again",
              "undisturbed": "a step without a failure"}
-    kinds = {"kill": "kill", "root": "kill of rank 0", "two": "kill of two", "agent": "kill of an agent", "stop": f"stop for {STOPPED} s"}
-    figures = [{"figure": f"{words[name].format(kinds[kind])}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
+    figures = [{"figure": f"{words[name].format(KINDS[kind])}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
                for (kind, ranks, size), row in rows.items() for name, (median, most) in row.items()]
     for (peer, ranks, size), (row, not_back) in peers.items():
         for name, (median, most) in row.items():
@@ -237,6 +299,10 @@ def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str,
             if name in (own := rows.get(("kill", ranks, size), {})):
                 figures[-1] |= {"value": round(own[name][0], 2), "ratio": round(median / own[name][0], 1)}
     where = f"{options.hosts} virtual hosts" if options.hosts else "one host"
+    if options.program == "c++":
+        where += ", in C++"
+    if options.sharded:
+        where += ", with a sharded optimizer"
     if options.spares:
         where += f", with {options.spares} spare{'s' if options.spares > 1 else ''}"
     result = {"title": f"Ranks killed in an elastic job, {where}", "group": "Failures", "date": datetime.date.today().isoformat(),
@@ -255,15 +321,24 @@ def main() -> int:
     parser.add_argument("--parameters", default="1M", help="numbers, as 22M, with commas between [1M]")
     parser.add_argument("--hosts", type=int, default=0, help="virtual hosts [none]")
     parser.add_argument("--spares", type=int, default=0, help="processes that wait [0]")
+    parser.add_argument("--program", default="python", choices=["python", "c++"], help="that trains [python]")
+    parser.add_argument("--sharded", action="store_true", help="each rank has a part of the optimizer")
     parser.add_argument("--against", default="", help="peers, with commas between [none]")
     parser.add_argument("--json", type=Path, help="keep the figures for bench/performance_page.py")
     options = parser.parse_args()
     peers = [peer for peer in options.against.split(",") if peer]
     if missing := [words for words in map(fault_peers.missing, peers) if words]:
         parser.error("; ".join(missing))
+    kinds = options.kinds.split(",")
+    if unknown := set(kinds) - KINDS.keys():
+        parser.error(f"--kinds {','.join(sorted(unknown))}: choose from {', '.join(KINDS)}")
+    if not options.hosts and (needs := NEEDS_HOSTS.intersection(kinds)):
+        parser.error(f"--kinds {','.join(sorted(needs))} needs --hosts")
+    if not options.spares and "spare" in kinds:
+        parser.error("--kinds spare needs --spares")
     rows, found = {}, {}
     try:
-        for kind in options.kinds.split(","):
+        for kind in kinds:
             for ranks in map(int, options.ranks.split(",")):
                 for size in options.parameters.split(","):
                     rows[kind, ranks, size] = campaign(options, kind, ranks, size)

@@ -38,6 +38,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     _torch.broadcast_parameters(named_tensors(params), root_rank, None)
 
 
+_NO_LBFGS = "the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone"
 _Place = collections.namedtuple("_Place", "index shape stride dtype")
 
 
@@ -103,15 +104,22 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     embeddings, whose zeros are sparse, too. Raises ValueError for LBFGS, whose state is no function of its parameters.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone")
+        raise ValueError(_NO_LBFGS)
+    if not optimizer.state and not hasattr(optimizer, "shares_parameters"):
+        _give_zero_gradients(optimizer, model)
+    sync_optimizer_state(optimizer, root_rank)
+
+
+def sync_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int) -> None:
+    """broadcast_optimizer_state() that gives no gradients."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(_NO_LBFGS)
     is_root = basics.rank() == root_rank
     if hasattr(optimizer, "shares_parameters"):
         settings = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
         for group, values in zip(optimizer.param_groups, broadcast_object(settings, root_rank)):
             group.update(values)
         return
-    if not optimizer.state:
-        _give_zero_gradients(optimizer, model)
     tensors: list[torch.Tensor] = []
     skeleton = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
     skeleton = broadcast_object(skeleton, root_rank)

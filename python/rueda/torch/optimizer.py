@@ -19,6 +19,7 @@ from rueda.torch.operations.handles import Adasum, Average, ReduceOp
 from rueda.torch.reducers import checked_names, make_reducer, names_of, parameters_of
 from rueda.torch.sharded import Sharded, check_sharded
 
+
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None = None,
                          compression: type[Compressor] | PowerSGD | TopkCompressor = Compression.none, backward_passes_per_step: int = 1,
                          op: ReduceOp = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,

@@ -257,6 +257,22 @@ def test_large_buffers_are_copied_only_when_they_have_changed():
     assert trained.model.mask[3] == 0 and trained.model.mask[4] == 1
 
 
+def test_before_elastic_run_nothing_is_copied_that_other_ranks_will_give(monkeypatch):
+    monkeypatch.setattr(handlers, "ranks_meet_later", lambda: True)
+    trained = Trained()
+    kept = trained.state._handlers
+    assert kept["model"]._saved is None and kept["optimizer"]._saved is None
+    before = trained.everything()
+    trained.state.restore()
+    assert differing(before, trained.everything()) is None
+    monkeypatch.undo()
+    trained.state.sync()
+    assert kept["model"]._saved is not None and kept["optimizer"]._saved is not None
+    trained.step()
+    trained.state.restore()
+    assert differing(before, trained.everything()) is None
+
+
 def test_several_models_and_optimizers_have_handlers():
     models = [torch.nn.Linear(2, 1) for _ in range(2)]
     optimizers = [sgd(model.parameters()) for model in models]

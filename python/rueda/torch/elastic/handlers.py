@@ -18,7 +18,8 @@ import torch
 
 from rueda import _core
 from rueda.torch.elastic.sampler import ElasticSampler
-from rueda.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters, settings_of
+from rueda.torch.functions import broadcast_object, broadcast_parameters, settings_of, sync_optimizer_state
+from rueda.torch.generations import ranks_meet_later
 
 # A larger buffer is copied only after it has changed.
 _SMALL_BUFFER = 1 << 16
@@ -68,6 +69,11 @@ class NotedTensors:
         return any(tensor._version != version or tensor.data_ptr() != place for tensor, version, place in self._noted)
 
 
+def _keep_first(handler: ModelStateHandler | OptimizerStateHandler) -> None:
+    """save(); or note() where the first sync() of elastic.run() gives the values, and the other ranks wait for this one meanwhile."""
+    note = own_or(handler, "note", "save") if ranks_meet_later() else None
+    (note or handler.save)()
+
 
 class StateDictHandler(StateHandler):
     """Of what has state_dict() and load_state_dict(): learning rate schedulers, scalers, samplers."""
@@ -109,12 +115,12 @@ class ModelStateHandler(StateHandler):
         self._noted: NotedTensors | None = None
         self._buffers: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
         self._left_out: set[int] = set()
-        self.save()
+        _keep_first(self)
 
     def leave_out(self, parameters: Iterable[torch.Tensor]) -> None:
         """From now on another handler keeps these parameters."""
         self._left_out = {id(parameter) for parameter in parameters}
-        self.save()
+        _keep_first(self)
 
     def _state_dict(self):
         state = self.value.state_dict()
@@ -187,7 +193,8 @@ class OptimizerStateHandler(StateHandler):
     def __init__(self, optimizer: torch.optim.Optimizer):
         super().__init__(optimizer)
         self._hook = self._count_steps()
-        self.save()
+        self._check_whole()
+        _keep_first(self)
 
     def _count_steps(self):
         self.steps, self._ended_at_first = 0, None
@@ -253,7 +260,7 @@ class OptimizerStateHandler(StateHandler):
         self.sync_from(0)
 
     def sync_from(self, root: int) -> None:
-        broadcast_optimizer_state(self.value, root_rank=root)
+        sync_optimizer_state(self.value, root)
 
     def set_value(self, value: torch.optim.Optimizer) -> None:
         self._hook.remove()
@@ -311,7 +318,7 @@ class ShardedOptimizerStateHandler(StateHandler):
 
     def sync_from(self, root: int) -> None:
         self.value._divide(root)
-        broadcast_optimizer_state(self.value, root_rank=root)
+        sync_optimizer_state(self.value, root)
 
     def set_value(self, value: Any) -> None:
         self.value = value

@@ -38,7 +38,7 @@ class TorchState(ObjectState):
     of Rueda's lay between that step and the commit. Then a failure cannot come between a step and its commit, and nothing needs undoing. If an
     optimizer has stepped after a light commit all the same, restore() leaves parameters as they are, and sync() takes the state from a rank that has
     not stepped; where all have, they go on with that step, and rank 0 warns. Change parameters between steps under torch.no_grad(), not by
-    .data, which versions do not show.
+    .data, which versions do not show. A state that is made before elastic.run() in an elastic job is copied when all ranks have it.
     """
 
     def __init__(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, **kwargs: Any):
