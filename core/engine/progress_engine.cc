@@ -31,6 +31,8 @@ const Welcome& ProgressEngine::start() {
   job_ = start_job(components_, shared_);
   negotiator_.emplace(job_.node, components_.size, negotiator_settings());
   cut_where_launcher_tells(job_.welcome.status);
+  for (const Envelope& envelope : std::exchange(job_.early, {}))
+    negotiator_->receive(envelope.peer, envelope.bytes, clock_now());
   return job_.welcome;
 }
 
@@ -59,7 +61,13 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
   const bool of_waiter = caller == Caller::waiter;
   bool moved = accept_submissions(now);
-  moved |= receive_messages(now);
+  // What arrives after the end belongs to the next job of this process.
+  while (components_.transport && !negotiator_->ended()) {
+    const std::optional<Envelope> envelope = components_.transport->receive();
+    if (!envelope) break;
+    negotiator_->receive(envelope->peer, envelope->bytes, now);
+    moved = true;
+  }
   if (components_.transport) lost_.add(components_.transport->lost(now));
   lost_.look(now);
   if (!of_waiter) {
@@ -67,7 +75,14 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   }
   negotiator_->tick(now, !works_.empty());
   if (of_waiter && !waiters_may_run()) return true;
-  moved |= send_messages();
+  // The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
+  if (!negotiator_->failure().ok()) complete_all(negotiator_->failure());
+  for (Envelope& envelope : negotiator_->take_outgoing()) {
+    if (lost_.contains(envelope.peer)) continue;
+    components_.transport->send(envelope.peer, std::move(envelope.bytes));
+    moved = true;
+  }
+  for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
   if (failed_) return true;  // Plans call nothing any more
   take_plans();
   if (of_waiter && !waiters_may_run()) return true;
@@ -176,39 +191,6 @@ void ProgressEngine::remind_of_shutdown(Time now) {
   if (present.empty()) return;
   log(LogLevel::warning, "shutdown waits for {}, which {} not called it", to_string(present),
       present.count() == 1 ? "has" : "have");
-}
-
-// --- Messages of other ranks.
-
-bool ProgressEngine::receive_messages(Time now) {
-  bool moved = false;
-  // What arrives after the end belongs to the next job of this process.
-  while (components_.transport && !negotiator_->ended()) {
-    std::optional<Envelope> envelope;
-    if (job_.early.empty()) {
-      envelope = components_.transport->receive();
-    } else {
-      envelope = std::move(job_.early.front());
-      job_.early.pop_front();
-    }
-    if (!envelope) break;
-    negotiator_->receive(envelope->peer, envelope->bytes, now);
-    moved = true;
-  }
-  return moved;
-}
-
-// The threads of this rank hear of a failure first: a send may not return where its receiver has ended.
-bool ProgressEngine::send_messages() {
-  bool moved = false;
-  if (!negotiator_->failure().ok()) complete_all(negotiator_->failure());
-  for (Envelope& envelope : negotiator_->take_outgoing()) {
-    if (lost_.contains(envelope.peer)) continue;
-    components_.transport->send(envelope.peer, std::move(envelope.bytes));
-    moved = true;
-  }
-  for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
-  return moved;
 }
 
 // --- Plans of all ranks.

@@ -86,8 +86,6 @@ class ProgressEngine {
   void cut_where_launcher_tells(const Status& failure);
   bool accept_submissions(Time now);
   Status refusal(std::span<Entry> group);
-  bool receive_messages(Time now);
-  bool send_messages();
   void take_plans();
   void notice_unmoved(Time now);
   bool end_departure();

@@ -72,51 +72,46 @@ void RunningWorks::fail(Called& running, const WorkFailure& failure) {
 }
 
 bool RunningWorks::step(Time now) {
-  bool moved = false;
-  for (; can_start(); moved = true) start(now);
+  bool started = false;
+  for (; can_start(); started = true) start(now);
   const bool looks = ring_doorbell();
   const bool begun = looks && !running_.empty() && running_.back().moved == now;
-  bool stepped = false;
+  bool moved = false;
   for (int in_vain = 0; !running_.empty() && in_vain < kLooks;) {
-    const bool moves = step_each(now);
-    stepped |= moves;
-    if (!moves && (!looks || (!stepped && !begun))) break;
+    bool moves = false;
+    for (auto running = running_.begin(); running != running_.end();) {
+      if (running->work) {
+        observer_.doing(running->plan, running->work->phase());
+        Work::Step step = Work::Step::again;
+        try {
+          step = running->work->step();
+        } catch (const WorkFailure& failure) {
+          fail(*running, failure);
+        }
+        if (step == Work::Step::done || step == Work::Step::given_up) {
+          running->done = step == Work::Step::done;
+          running->work.reset();
+          observer_.finished(running->plan);
+        }
+        if (step != Work::Step::waiting) {
+          running->moved = now;
+          moves = true;
+        }
+      }
+      if (running->work || (!running->done && running->aborted.ok())) {
+        ++running;
+        continue;
+      }
+      callbacks_.complete(running->plan, running->entries, running->aborted);
+      running = running_.erase(running);
+      moves = true;
+    }
+    moved |= moves;
+    if (!moves && (!looks || (!moved && !begun))) break;
     if (moves && clock_now() - now > kStretch) break;
     in_vain = moves ? 0 : in_vain + static_cast<int>(running_.size());
   }
-  return moved || stepped;
-}
-
-bool RunningWorks::step_each(Time now) {
-  bool moved = false;
-  for (auto running = running_.begin(); running != running_.end();) {
-    if (running->work) {
-      observer_.doing(running->plan, running->work->phase());
-      Work::Step step = Work::Step::again;
-      try {
-        step = running->work->step();
-      } catch (const WorkFailure& failure) {
-        fail(*running, failure);
-      }
-      if (step == Work::Step::done || step == Work::Step::given_up) {
-        running->done = step == Work::Step::done;
-        running->work.reset();
-        observer_.finished(running->plan);
-      }
-      if (step != Work::Step::waiting) {
-        running->moved = now;
-        moved = true;
-      }
-    }
-    if (running->work || (!running->done && running->aborted.ok())) {
-      ++running;
-      continue;
-    }
-    callbacks_.complete(running->plan, running->entries, running->aborted);
-    running = running_.erase(running);
-    moved = true;
-  }
-  return moved;
+  return started || moved;
 }
 
 void RunningWorks::abort(std::uint64_t plan, const Status& status) {

@@ -76,7 +76,6 @@ class RunningWorks {
   bool can_start() const;
   void start(Time now);
   void fail(Called& running, const WorkFailure& failure);
-  bool step_each(Time now);
   static std::string_view phase(const Called& running);
 
   const Backends& backends_;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <system_error>
@@ -161,9 +160,11 @@ Handle Runtime::submit(Submission&& submission, std::string_view prefix) {
   rules_.check(submission);
   make_ready(submission);
   if (!prefix.empty()) submission.request.name = next_name(prefix, submission.request.process_set);
-  const std::shared_ptr<HandleState> state = take(std::move(submission));
+  rules_.complete(submission.request);
+  const auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
+  captures_.add(state);
   Entry entry(state);
-  hand_over({&entry, 1});
+  shared_.queue.push({&entry, 1});
   return Handle(state);
 }
 
@@ -174,9 +175,14 @@ std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
   for (Submission& submission : group) make_ready(submission);
   std::vector<std::shared_ptr<HandleState>> states;
   std::vector<Handle> handles;
-  for (Submission& submission : group) handles.emplace_back(states.emplace_back(take(std::move(submission))));
+  for (Submission& submission : group) {
+    rules_.complete(submission.request);
+    states.push_back(std::make_shared<HandleState>(shared_.waiters, std::move(submission)));
+    captures_.add(states.back());
+    handles.emplace_back(states.back());
+  }
   std::vector<Entry> entries = entries_of_group(std::move(states));
-  hand_over(entries);
+  shared_.queue.push(entries);
   return handles;
 }
 
@@ -192,28 +198,6 @@ void Runtime::make_ready(Submission& submission) {
   }
   submission.ready = memory_.record(submission.device, submission.stream);
   if (submission.ready->captured()) submission.request.capture = captures_.number_for(request);
-}
-
-std::shared_ptr<HandleState> Runtime::take(Submission&& submission) {
-  rules_.complete(submission.request);
-  auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
-  captures_.add(state);
-  return state;
-}
-
-// The background thread gets them all at once.
-void Runtime::hand_over(std::span<Entry> entries) {
-  // What is for the background thread's own thread anyway can begin at once.
-  const bool awaited = std::ranges::all_of(entries, [](const Entry& entry) {
-    const Submission& submission = entry.submission();
-    return submission.awaited && !submission.allocate && entry.request().device == DeviceKind::host;
-  });
-  if (const Status refused = shared_.queue.push(entries); !refused.ok()) {
-    if (refused.code == StatusCode::invalid_argument) throw_if_error(refused);
-    for (Entry& entry : entries) conclude(entry, refused);
-  } else if (!awaited) {
-    shared_.doorbell->ring();
-  }
 }
 
 void Runtime::shutdown() {

@@ -5,7 +5,6 @@
 #include <future>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -97,8 +96,6 @@ class Runtime {
   void depart();
   void finish();
   void make_ready(Submission& submission);
-  std::shared_ptr<HandleState> take(Submission&& submission);
-  void hand_over(std::span<Entry> entries);
   void begin_timeline(const Config& config);
   void begin_metrics_file(const std::string& path);
   void begin_tuning_log(const Config& config);

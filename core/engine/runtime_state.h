@@ -17,7 +17,7 @@ namespace rueda {
 // Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by
 // the Runtime, outlives its threads.
 struct RuntimeState {
-  explicit RuntimeState(std::shared_ptr<EventCount> doorbell) : doorbell(std::move(doorbell)) {}
+  explicit RuntimeState(std::shared_ptr<EventCount> bell) : queue(bell), doorbell(std::move(bell)) {}
 
   SubmitQueue queue;
   ReleaseList released;

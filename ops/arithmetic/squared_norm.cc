@@ -116,10 +116,9 @@ std::optional<SquaredNorm> SquaredNorm::on_the_way(const Plan& plan, std::span<E
 
 void SquaredNorm::add_fused(std::int64_t begin, const std::byte* values, std::int64_t elements) const {
   const std::size_t size = size_of(plan_->dtype), first = static_cast<std::size_t>(begin) * size;
-  for_each_piece(*plan_, first, first + static_cast<std::size_t>(elements) * size,
-                 [&](std::size_t tensor, std::size_t, std::size_t at, std::size_t bytes) {
-                   add(tensor, values + at, bytes / size);
-                 });
+  const std::size_t end = first + static_cast<std::size_t>(elements) * size;
+  for (const FusedPiece& piece : FusedRange(*plan_, first, end))
+    add(piece.tensor, values + piece.in_range, piece.bytes / size);
 }
 
 std::unique_ptr<Work> measured_after(std::unique_ptr<Work> work, const Plan& plan, std::span<Entry> entries,

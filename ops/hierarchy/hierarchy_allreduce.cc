@@ -98,10 +98,9 @@ class HierarchyAllreduce final : public HierarchyWork {
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
-      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
-                     [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-                       kernels::copy_bytes(buffer + run.begin + to, tensors_.input(entry) + from, bytes);
-                     });
+      for (const auto& [entry, from, to, bytes] :
+           FusedRange(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end))
+        kernels::copy_bytes(buffer + run.begin + to, tensors_.input(entry) + from, bytes);
     });
   }
 
@@ -109,13 +108,13 @@ class HierarchyAllreduce final : public HierarchyWork {
     for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       std::byte* sums = sums_at(chunk, run);
-      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
-                     [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-                       sources_.clear();
-                       for (const std::byte* buffer : buffers) sources_.push_back(buffer + run.begin + to);
-                       sources_[index()] = tensors_.input(entry) + from;
-                       sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
-                     });
+      for (const auto& [entry, from, to, bytes] :
+           FusedRange(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end)) {
+        sources_.clear();
+        for (const std::byte* buffer : buffers) sources_.push_back(buffer + run.begin + to);
+        sources_[index()] = tensors_.input(entry) + from;
+        sum_up(inside_, sources_, sums + to / value_size_ * sum_size_, bytes / value_size_);
+      }
     });
   }
 
@@ -144,16 +143,18 @@ class HierarchyAllreduce final : public HierarchyWork {
     for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       std::byte* sums = sums_at(chunk, run);
-      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
-                     [&](std::size_t entry, std::size_t from, std::size_t to, std::size_t bytes) {
-                       sources_.clear();
-                       for (std::size_t member = 0; member < members(); ++member)
-                         sources_.push_back(in_place_.of(entry, member) + from);
-                       std::byte* destination = sums + to / value_size_ * sum_size_;
-                       if (destination != sources_[index()])
-                         return sum_up(inside_, sources_, destination, bytes / value_size_);
-                       reduce_everywhere(inside_, sources_, {&destination, 1}, bytes / value_size_);
-                     });
+      for (const auto& [entry, from, to, bytes] :
+           FusedRange(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end)) {
+        sources_.clear();
+        for (std::size_t member = 0; member < members(); ++member)
+          sources_.push_back(in_place_.of(entry, member) + from);
+        std::byte* destination = sums + to / value_size_ * sum_size_;
+        if (destination != sources_[index()]) {
+          sum_up(inside_, sources_, destination, bytes / value_size_);
+        } else {
+          reduce_everywhere(inside_, sources_, {&destination, 1}, bytes / value_size_);
+        }
+      }
     });
   }
 
@@ -161,13 +162,13 @@ class HierarchyAllreduce final : public HierarchyWork {
     for_owned(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
       const std::byte* values = values_at(chunk, run);
-      for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
-                     [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
-                       for (std::size_t member = 0; member < members(); ++member) {
-                         std::byte* tensor = in_place_.of(entry, member) + to;
-                         if (tensor != values + from) kernels::copy_bytes(tensor, values + from, bytes);
-                       }
-                     });
+      for (const auto& [entry, to, from, bytes] :
+           FusedRange(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end)) {
+        for (std::size_t member = 0; member < members(); ++member) {
+          std::byte* tensor = in_place_.of(entry, member) + to;
+          if (tensor != values + from) kernels::copy_bytes(tensor, values + from, bytes);
+        }
+      }
       if (squares_) count_squares(chunk * chunk_ + run.begin, values, run.size());
     });
   }
@@ -181,10 +182,8 @@ class HierarchyAllreduce final : public HierarchyWork {
 
   void unpack(std::size_t chunk, const std::byte* buffer) override {
     const std::size_t start = chunk * chunk_;
-    for_each_piece(plan_, start, start + bytes_in(chunk),
-                   [&](std::size_t entry, std::size_t to, std::size_t from, std::size_t bytes) {
-                     kernels::copy_out(tensors_.output(entry) + to, buffer + from, bytes);
-                   });
+    for (const auto& [entry, to, from, bytes] : FusedRange(plan_, start, start + bytes_in(chunk)))
+      kernels::copy_out(tensors_.output(entry) + to, buffer + from, bytes);
     if (flow_ != nullptr) flow_->finished(start + bytes_in(chunk));
   }
 
@@ -231,10 +230,8 @@ class HierarchyAllreduce final : public HierarchyWork {
   std::byte* values_at(std::size_t chunk, Run run) {
     std::byte* values = own_buffer(chunk) + run.begin;
     if (!in_place_.found()) return values;
-    for_each_piece(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end,
-                   [&](std::size_t entry, std::size_t from, std::size_t, std::size_t bytes) {
-                     if (bytes == run.size()) values = in_place_.of(entry, index()) + from;
-                   });
+    for (const FusedPiece& piece : FusedRange(plan_, chunk * chunk_ + run.begin, chunk * chunk_ + run.end))
+      if (piece.bytes == run.size()) values = in_place_.of(piece.tensor, index()) + piece.in_tensor;
     return values;
   }
   std::byte* sums_at(std::size_t chunk, Run run) {

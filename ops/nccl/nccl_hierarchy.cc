@@ -145,19 +145,18 @@ class NcclHierarchyWork final : public NcclGroupWork {
   // Tensors of this round into the buffer, or out of it.
   void move(NcclLane& lane, bool into) {
     BatchCopy copy{plan_.dtype, plan_.dtype, into ? before_ : 1.0, {}};
-    for_each_piece(plan_, done_, done_ + round_,
-                   [&](std::size_t entry, std::size_t in_tensor, std::size_t in_round, std::size_t bytes) {
-                     const Submission& submission = entries_[entry].submission();
-                     std::byte* const place = lane.buffer() + in_round;
-                     const auto elements = static_cast<std::int64_t>(bytes / size_of(plan_.dtype));
-                     if (into) {
-                       const auto* from = static_cast<const std::byte*>(submission.input.data);
-                       copy.pieces.push_back({from + in_tensor, place, elements});
-                     } else {
-                       auto* to = static_cast<std::byte*>(submission.output.data);
-                       copy.pieces.push_back({place, to + in_tensor, elements});
-                     }
-                   });
+    for (const FusedPiece& piece : FusedRange(plan_, done_, done_ + round_)) {
+      const Submission& submission = entries_[piece.tensor].submission();
+      std::byte* const place = lane.buffer() + piece.in_range;
+      const auto elements = static_cast<std::int64_t>(piece.bytes / size_of(plan_.dtype));
+      if (into) {
+        const auto* from = static_cast<const std::byte*>(submission.input.data);
+        copy.pieces.push_back({from + piece.in_tensor, place, elements});
+      } else {
+        auto* to = static_cast<std::byte*>(submission.output.data);
+        copy.pieces.push_back({place, to + piece.in_tensor, elements});
+      }
+    }
     if (!copy.pieces.empty()) lane.queue().copy(copy);
   }
 

@@ -2,14 +2,6 @@
 #include "ops/shm/buffer_pass.h"
 
 namespace rueda {
-namespace {
-
-template <class Loops>
-void run(bool timed, TimedStores& stores, Loops loops) {
-  timed ? stores.time(loops) : loops();
-}
-
-}  // namespace
 
 bool BufferPass::step(ChunkedOperation& operation, AreaProgress& area, TimedStores& stores) {
   const bool packed = pack_one(operation, area, stores), taken = take_one(operation, area, stores),
@@ -20,7 +12,10 @@ bool BufferPass::step(ChunkedOperation& operation, AreaProgress& area, TimedStor
 bool BufferPass::pack_one(ChunkedOperation& operation, AreaProgress& area, TimedStores& stores) {
   if (packed_ == chunks_ || packed_ == unpacked_ + area.buffer_count()) return false;
   if (!operation.ready(packed_)) return false;
-  run(operation.timed(packed_), stores, [&] { operation.pack(packed_, area.own_buffer(packed_)); });
+  {
+    const TimedStores::Timing timing(stores, operation.timed(packed_));
+    operation.pack(packed_, area.own_buffer(packed_));
+  }
   area.say_written(AreaProgress::kOffered + ++packed_);
   return true;
 }
@@ -30,7 +25,10 @@ bool BufferPass::take_one(ChunkedOperation& operation, AreaProgress& area, Timed
       gives_up(operation, area))
     return false;
   const std::span<std::byte* const> buffers = area.buffers(begun_);
-  run(operation.timed(begun_), stores, [&] { operation.take(begun_, buffers); });
+  {
+    const TimedStores::Timing timing(stores, operation.timed(begun_));
+    operation.take(begun_, buffers);
+  }
   ++begun_;
   if (!area.wide()) area.say_taken(++taken_);
   return true;

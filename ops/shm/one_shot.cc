@@ -55,7 +55,10 @@ class OneShot : public Work {
     if (abandoned_) return leave(kLeft);
     if (!all_have_written()) return Step::waiting;
     if (abandoned_) return leave(kLeft);
-    stores_.time([this] { take(); });
+    {
+      const TimedStores::Timing timing(stores_);
+      take();
+    }
     stores_.tell(static_cast<std::size_t>(plan_.buffer_bytes));
     return leave(kLeft);
   }
@@ -106,7 +109,10 @@ class OneShot : public Work {
   std::byte* own_slot() const { return peers_.members[peers_.index].contents->slots[slot_]; }
 
   void write() {
-    stores_.time([this] { pack(own_slot()); });
+    {
+      const TimedStores::Timing timing(stores_);
+      pack(own_slot());
+    }
     own().value.store(at(plan_.number, kWritten));
     peers_.ring_who_awaits([&](std::size_t member) -> auto& { return flag(peers_, member).awaited; });
   }

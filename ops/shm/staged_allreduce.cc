@@ -75,18 +75,15 @@ class StagedAllreduce final : public StagedWork {
     const std::size_t before = backwards ? (left - 1) / chunk_ * chunk_ : taken_;  // whole lines
     const std::size_t bytes = std::min(chunk_, backwards ? left - before : left), from = begin + before;
     const Stores way{stores().streamed(), index()};
-    for_each_piece(
-        plan_, from, from + bytes,
-        [&](std::size_t entry, std::size_t in_tensor, std::size_t, std::size_t part) {
-          slices_.clear();
-          for (std::size_t member = 0; member < members(); ++member)
-            slices_.emplace_back(in_place_.of(entry, member) + in_tensor);
-          sources_.clear();
-          for (const std::byte* slice : slices_.all()) sources_.emplace_back(slice);
-          reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(part), way);
-          if (squares_) squares_->add(entry, slices_[index()], elements_in(part));
-        },
-        most_of_piece());
+    for (const FusedPiece& piece : FusedRange(plan_, from, from + bytes, most_of_piece())) {
+      slices_.clear();
+      for (std::size_t member = 0; member < members(); ++member)
+        slices_.emplace_back(in_place_.of(piece.tensor, member) + piece.in_tensor);
+      sources_.clear();
+      for (const std::byte* slice : slices_.all()) sources_.emplace_back(slice);
+      reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(piece.bytes), way);
+      if (squares_) squares_->add(piece.tensor, slices_[index()], elements_in(piece.bytes));
+    }
     taken_ += bytes;
     return taken_ < end - begin ? Step::again : Step::done;
   }
@@ -106,20 +103,18 @@ class StagedAllreduce final : public StagedWork {
     const auto [begin, end] = slice_of(bytes_in(chunk));
     const std::size_t start = start_of(chunk) + begin;
     const Stores way{stores().streamed(), index()};
-    auto visit = [&, begin = begin](std::size_t entry, std::size_t place_in_tensor,
-                                    std::size_t place_in_slice, std::size_t bytes) {
+    for (const FusedPiece& piece : FusedRange(plan_, start, start + end - begin, most_of_piece())) {
       sources_.clear();
       slices_.clear();
       for (std::byte* buffer : buffers) {
-        sources_.emplace_back(buffer + begin + place_in_slice);
-        slices_.emplace_back(buffer + begin + place_in_slice);
+        sources_.emplace_back(buffer + begin + piece.in_range);
+        slices_.emplace_back(buffer + begin + piece.in_range);
       }
-      sources_[index()] = tensors_.input(entry) + place_in_tensor;
-      slices_[index()] = tensors_.output(entry) + place_in_tensor;
-      reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(bytes), way);
-      if (squares_) squares_->add(entry, slices_[index()], elements_in(bytes));
-    };
-    for_each_piece(plan_, start, start + end - begin, visit, most_of_piece());
+      sources_[index()] = tensors_.input(piece.tensor) + piece.in_tensor;
+      slices_[index()] = tensors_.output(piece.tensor) + piece.in_tensor;
+      reduce_everywhere(reduction_, sources_.all(), slices_.all(), elements_in(piece.bytes), way);
+      if (squares_) squares_->add(piece.tensor, slices_[index()], elements_in(piece.bytes));
+    }
   }
 
   std::size_t elements_in(std::size_t bytes) const { return bytes / size_of(plan_.dtype); }
@@ -159,12 +154,10 @@ class StagedAllreduce final : public StagedWork {
   void for_others(std::size_t chunk, Visit visit) const {
     const std::size_t start = start_of(chunk), bytes = bytes_in(chunk);
     const auto [begin, end] = slice_of(bytes);
-    for_each_piece(plan_, start, start + begin, visit);
-    auto visit_after = [&visit, end = end](std::size_t entry, std::size_t in_tensor, std::size_t in_part,
-                                           std::size_t size) {
-      visit(entry, in_tensor, end + in_part, size);
-    };
-    for_each_piece(plan_, start + end, start + bytes, visit_after);
+    for (const FusedPiece& piece : FusedRange(plan_, start, start + begin))
+      visit(piece.tensor, piece.in_tensor, piece.in_range, piece.bytes);
+    for (const FusedPiece& piece : FusedRange(plan_, start + end, start + bytes))
+      visit(piece.tensor, piece.in_tensor, end + piece.in_range, piece.bytes);
   }
 
   static constexpr std::size_t kMostCached = std::size_t{32} << 20;

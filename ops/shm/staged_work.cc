@@ -35,7 +35,10 @@ Work::Step StagedWork::step() {
         break;
       case State::in_place: {
         Step reduced = Step::done;
-        stores_.time([&] { reduced = take_in_place(offers_); });
+        {
+          const TimedStores::Timing timing(stores_);
+          reduced = take_in_place(offers_);
+        }
         if (reduced != Step::done) return reduced;
         area_.say_taken(1);
         enter(State::waiting_for_others);

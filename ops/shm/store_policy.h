@@ -47,15 +47,27 @@ class TimedStores {
   void copy(void* to, const void* from, std::size_t bytes) const {
     streams_ ? kernels::copy_streamed(to, from, bytes) : kernels::copy_bytes(to, from, bytes);
   }
-  // Loops over memory. Whoever is told afterwards that they are through finds what they have stored.
-  template <class Loops>
-  void time(Loops loops) {
-    if (choice_ == nullptr) return loops();
-    const Time begun = clock_now();
-    loops();
-    if (streams_) kernels::end_of_stream();
-    spent_ += clock_now() - begun;
-  }
+  // Purpose: times loops over memory, from its construction to its end. Other ranks see all stores of these
+  // loops, if they are told of them after that.
+  class Timing {
+   public:
+    // `timed`: the loops do nothing but move bytes.
+    explicit Timing(TimedStores& stores, bool timed = true)
+        : stores_(timed && stores.choice_ != nullptr ? &stores : nullptr) {
+      if (stores_ != nullptr) begun_ = clock_now();
+    }
+    ~Timing() {
+      if (stores_ == nullptr) return;
+      if (stores_->streams_) kernels::end_of_stream();
+      stores_->spent_ += clock_now() - begun_;
+    }
+    Timing(const Timing&) = delete;
+    Timing& operator=(const Timing&) = delete;
+
+   private:
+    TimedStores* const stores_;
+    Time begun_;
+  };
   // At the end, when it has moved so many bytes.
   void tell(std::size_t bytes) const {
     if (choice_ != nullptr) choice_->took(streams_, bytes, spent_);

@@ -85,13 +85,14 @@ void BareLoop::reduce_in_place(TimedStores& stores) {
     sum(std::span(places).first(all_.size()), elements, stores.streamed());
   };
   meet();
-  stores.time([&, begin = begin, end = end] {
-    if (elements_ > kFromTheEnd) return reduce(begin, end - begin);
+  {
+    const TimedStores::Timing timing(stores);
+    const bool whole = elements_ > kFromTheEnd;
     for (std::size_t left = end - begin, part = 0; left > 0; left -= part) {
-      part = (left - 1) % kChunk + 1;  // the others begin at lines
+      part = whole ? left : (left - 1) % kChunk + 1;  // the others begin at lines
       reduce(begin + left - part, part);
     }
-  });
+  }
   meet();
 }
 
@@ -100,12 +101,16 @@ void BareLoop::reduce_staged(TimedStores& stores) {
   const std::size_t count = (elements_ + kChunk - 1) / kChunk;
   for (std::size_t number = 0; number <= count; ++number) {
     if (number < count) {
-      stores.time([&] { pack(chunk(number), stores); });
-      tell(&Words::packed, staged_ + number + 1);
+      const TimedStores::Timing timing(stores);
+      pack(chunk(number), stores);
     }
+    if (number < count) tell(&Words::packed, staged_ + number + 1);
     if (number == 0) continue;
     await(&Words::packed, staged_ + number);
-    stores.time([&] { add(chunk(number - 1), stores.streamed()); });
+    {
+      const TimedStores::Timing timing(stores);
+      add(chunk(number - 1), stores.streamed());
+    }
     tell(&Words::added, staged_ + number);
     await(&Words::added, staged_ + number);
     unpack(chunk(number - 1));

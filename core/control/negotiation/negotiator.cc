@@ -83,7 +83,8 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
   if (!message) return refuse_message(from, fmt::format("{} bytes that are no message", bytes.size()));
   if (auto* failure = std::get_if<Failure>(&*message)) return fail(std::move(failure->status));
   if (node_.rank != 0 && from == node_.parent) {
-    if (auto* orders = std::get_if<Orders>(&*message)) return take_orders(std::move(*orders), bytes, now);
+    if (auto* orders = std::get_if<Orders>(&*message))
+      return take_orders(std::move(*orders), Bytes(bytes.begin(), bytes.end()), now);
     if (auto* abort = std::get_if<Abort>(&*message)) return take_abort(from, std::move(*abort));
     if (auto* inquiry = std::get_if<Inquiry>(&*message)) return stalls_.take_message(from, *inquiry, now);
   }

@@ -95,7 +95,7 @@ class Negotiator : private ReadinessTable::Listener {
  private:
   // Messages come in.
   void take_report(Contributor from, Report report, Time now);
-  void take_orders(Orders orders, ConstBytes bytes, Time now);
+  void take_orders(Orders orders, Bytes bytes, Time now);
   void take_abort(Rank from, Abort abort);
   std::optional<Contributor> contributor_of(Rank rank) const;
   Rank rank_of(Contributor contributor) const;
@@ -114,9 +114,7 @@ class Negotiator : private ReadinessTable::Listener {
 
   // Orders go down.
   void send_to_children(Bytes bytes);
-  void apply(Plan& plan, Time now);
   void announce(Abort abort);
-  void end_orders(Orders& orders);
 
   void inspect(Time now);
 

@@ -10,26 +10,45 @@
 
 namespace rueda {
 
-void Negotiator::take_orders(Orders orders, ConstBytes bytes, Time now) {
-  send_to_children(Bytes(bytes.begin(), bytes.end()));
+// Orders of the parent or, at rank 0, its own. Plans take effect one by one, since each may use the result of
+// one before.
+void Negotiator::take_orders(Orders orders, Bytes bytes, Time now) {
+  send_to_children(std::move(bytes));
   for (Plan& plan : orders.plans) {
-    if (plan.number != table_.applied() + 1 || !table_.resolve(plan))
+    if (!root_ && (plan.number != table_.applied() + 1 || !table_.resolve(plan)))
       return refuse_message(node_.parent,
                             fmt::format("Plan {} after Plan {}", plan.number, table_.applied()));
-    apply(plan, now);
+    const ProcessSets::View* view = sets_.find(plan.process_set);
+    if (view != nullptr) plan.members = view->members;
+    if (root_) root_->takes_part = plan.members && plan.members->contains(node_.rank);
+    table_.apply(plan, now);
+    if (!plan.status.ok()) continue;
+    switch (plan.operation) {
+      case Operation::join: table_.end_join(plan.process_set); break;
+      case Operation::add_process_set:
+        sets_.add(static_cast<ProcessSetId>(plan.result), plan.tensors.front().request->members);
+        break;
+      case Operation::remove_process_set:
+        table_.remove_set(static_cast<ProcessSetId>(plan.result));
+        stalls_.forget_set(static_cast<ProcessSetId>(plan.result));
+        break;
+      default: break;
+    }
   }
-  end_orders(orders);
+  append(plans_, std::move(orders.plans));
+  ended_ = orders.end;
+  // A bit that a child has sent before it saw the end of an id is readable until the child has said that it
+  // saw.
+  std::uint64_t seen = table_.applied();
+  for (std::uint64_t child : children_applied_) seen = std::min(seen, child);
+  table_.forget(seen);
 }
 
 // At rank 0.
 void Negotiator::issue(Orders orders, Time now) {
   root_->number(orders.plans, table_.applied());
-  if (!node_.children.empty()) send_to_children(encode(orders));
-  for (Plan& plan : orders.plans) {
-    apply(plan, now);
-    root_->takes_part = plan.members && plan.members->contains(node_.rank);
-  }
-  end_orders(orders);
+  Bytes bytes = node_.children.empty() ? Bytes() : encode(orders);
+  take_orders(std::move(orders), std::move(bytes), now);
 }
 
 void Negotiator::send_to_children(Bytes bytes) {
@@ -38,25 +57,6 @@ void Negotiator::send_to_children(Bytes bytes) {
     if (child != node_.children.back()) outgoing_.push_back({child, bytes});
   }
   outgoing_.push_back({node_.children.back(), std::move(bytes)});
-}
-
-// What a Plan means for agreement itself.
-void Negotiator::apply(Plan& plan, Time now) {
-  const ProcessSets::View* view = sets_.find(plan.process_set);
-  if (view != nullptr) plan.members = view->members;
-  table_.apply(plan, now);
-  if (!plan.status.ok()) return;
-  switch (plan.operation) {
-    case Operation::join: table_.end_join(plan.process_set); break;
-    case Operation::add_process_set:
-      sets_.add(static_cast<ProcessSetId>(plan.result), plan.tensors.front().request->members);
-      break;
-    case Operation::remove_process_set:
-      table_.remove_set(static_cast<ProcessSetId>(plan.result));
-      stalls_.forget_set(static_cast<ProcessSetId>(plan.result));
-      break;
-    default: break;
-  }
 }
 
 void Negotiator::abort(std::uint64_t plan, Status status) {
@@ -78,16 +78,6 @@ void Negotiator::take_abort(Rank from, Abort abort) {
 void Negotiator::announce(Abort abort) {
   if (!node_.children.empty()) send_to_children(encode(abort));
   aborts_.add(std::move(abort));
-}
-
-// A bit that a child has sent before it saw the end of an id is readable until the child has said that it
-// saw.
-void Negotiator::end_orders(Orders& orders) {
-  append(plans_, std::move(orders.plans));
-  ended_ = orders.end;
-  std::uint64_t seen = table_.applied();
-  for (std::uint64_t child : children_applied_) seen = std::min(seen, child);
-  table_.forget(seen);
 }
 
 }  // namespace rueda

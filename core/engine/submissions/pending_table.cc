@@ -55,14 +55,9 @@ bool PendingTable::start(const Request& called, std::vector<Entry>& started) {
   if (found == names_.end()) return false;
   PendingName& name = found->second;
   if (!name.waiting || name.waiting->request().follows != called.follows) return false;
-  take(name, started);
-  return true;
-}
-
-void PendingTable::take(PendingName& name, std::vector<Entry>& taken) {
-  if (!name.waiting) return;
-  taken.push_back(std::move(*name.waiting));
+  started.push_back(std::move(*name.waiting));
   name.waiting.reset();
+  return true;
 }
 
 void PendingTable::start_group(const Request& called, std::vector<Entry>& started) {
@@ -77,16 +72,12 @@ void PendingTable::finish(Entry& entry) {
   --reserved_;
 }
 
-std::vector<Entry> PendingTable::take_all() {
-  std::vector<Entry> waiting;
-  for (auto& [key, name] : names_) take(name, waiting);
-  return waiting;
-}
-
-std::vector<Entry> PendingTable::take_all(ProcessSetId set) {
+std::vector<Entry> PendingTable::take_all(std::optional<ProcessSetId> set) {
   std::vector<Entry> waiting;
   for (auto& [key, name] : names_) {
-    if (key.process_set == set) take(name, waiting);
+    if (!name.waiting || (set && key.process_set != *set)) continue;
+    waiting.push_back(std::move(*name.waiting));
+    name.waiting.reset();
   }
   return waiting;
 }

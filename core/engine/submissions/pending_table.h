@@ -41,8 +41,7 @@ class PendingTable {
   // The operation is complete; its name is free.
   void finish(Entry& entry);
   // Every Entry that waits for a Plan, of one process set or of all.
-  std::vector<Entry> take_all();
-  std::vector<Entry> take_all(ProcessSetId set);
+  std::vector<Entry> take_all(std::optional<ProcessSetId> set = {});
   // Whether others go on without this rank; from its submission of a join until everybody's.
   bool joined(ProcessSetId set) const { return joined_.contains(set); }
   void end_join(ProcessSetId set) { joined_.erase(set); }
@@ -53,8 +52,6 @@ class PendingTable {
   bool empty() const { return reserved_ == 0; }
 
  private:
-  static void take(PendingName& name, std::vector<Entry>& taken);
-
   ByKey<PendingName> names_;
   std::size_t reserved_ = 0;
   std::size_t most_ = 0;  // that were reserved at a time since names were erased

@@ -3,24 +3,30 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/engine/submissions/entry.h"
 #include "core/engine/submissions/names_in_flight.h"
+#include "core/engine/wait/event_count.h"
 #include "rueda/status.h"
 
 namespace rueda {
 
 // Purpose: hands over entries. Any thread pushes; the background thread takes all at once, and frees their
-// names when they are complete. Guarded by its mutex. Once closed it refuses, saying why. Lives in the
-// Runtime.
+// names when they are complete. Guarded by its mutex. Once closed it completes later entries with the
+// reason. Lives in the Runtime.
 class SubmitQueue {
  public:
-  // All of them together. Ok; or why the queue was closed, or that a name is in flight (invalid_argument);
-  // then they are untouched.
-  Status push(std::span<Entry> entries);
+  // `doorbell` wakes the background thread.
+  explicit SubmitQueue(std::shared_ptr<EventCount> doorbell) : doorbell_(std::move(doorbell)) {}
+
+  // All of them together: the background thread gets them at once. Throws InvalidArgument for a name that is
+  // in flight; then they are untouched.
+  void push(std::span<Entry> entries);
   // All there are, into `entries`, which is empty; its room serves those that come next.
   void take(std::vector<Entry>& entries);
   bool empty() const { return !any_.load(); }
@@ -32,6 +38,7 @@ class SubmitQueue {
   std::vector<Entry> entries_;
   NamesInFlight names_;
   Status closed_;
+  const std::shared_ptr<EventCount> doorbell_;
 };
 
 }  // namespace rueda

@@ -146,7 +146,11 @@ struct Normalise : torch::autograd::Function<Normalise> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return from_backward_pass([&] { return gradients_of_inputs(context, gradients); });
+    try {
+      return gradients_of_inputs(context, gradients);
+    } catch (...) {
+      rethrow_from_backward_pass();
+    }
   }
 
   static variable_list gradients_of_inputs(AutogradContext* context, const variable_list& gradients) {

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <utility>
-
-#include "core/base/error.h"
 
 namespace rueda {
 
@@ -14,17 +11,8 @@ namespace rueda {
 // language's exceptions only. Called once, before any backward pass.
 void set_errors_of_backward_passes(std::function<void()> rethrow);
 
-// Where something has been caught: throws it, or what is made of it.
+// For the handler of exceptions in each function that autograd calls. Throws the caught exception, or its
+// translation.
 [[noreturn]] void rethrow_from_backward_pass();
-
-// `action`, called by autograd.
-template <class Action>
-auto from_backward_pass(Action&& action) {
-  try {
-    return std::forward<Action>(action)();
-  } catch (...) {
-    rethrow_from_backward_pass();
-  }
-}
 
 }  // namespace rueda

@@ -22,7 +22,11 @@ class BeforeHook final : public autograd::FunctionPreHook {
  public:
   BeforeHook(GradientListener& listener, std::size_t index) : listener_(listener), index_(index) {}
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
-    from_backward_pass([this] { listener_.before_accumulation(index_); });
+    try {
+      listener_.before_accumulation(index_);
+    } catch (...) {
+      rethrow_from_backward_pass();
+    }
     return gradients;
   }
 
@@ -37,7 +41,11 @@ class AfterHook final : public autograd::FunctionPostHook {
   AfterHook(GradientListener& listener, std::size_t index) : listener_(listener), index_(index) {}
   autograd::variable_list operator()(const autograd::variable_list& outputs,
                                      const autograd::variable_list&) override {
-    from_backward_pass([this] { listener_.after_accumulation(index_); });
+    try {
+      listener_.after_accumulation(index_);
+    } catch (...) {
+      rethrow_from_backward_pass();
+    }
     return outputs;
   }
 
@@ -56,7 +64,12 @@ class Once final : public autograd::FunctionPreHook {
   explicit Once(std::shared_ptr<Action> action) : action_(std::move(action)) {}
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
     const std::function<void()> run = std::exchange(action_->run, nullptr);
-    if (run && !action_->owner.expired()) from_backward_pass(run);
+    if (!run || action_->owner.expired()) return gradients;
+    try {
+      run();
+    } catch (...) {
+      rethrow_from_backward_pass();
+    }
     return gradients;
   }
   bool spent() const { return action_->run == nullptr; }
@@ -125,8 +138,13 @@ void GradientHooks::detach(Attachment& attachment) {
 int current_backward_pass() { return autograd::get_current_graph_task_id(); }
 
 void at_end_of_backward_pass(std::function<void()> action) {
-  autograd::Engine::get_default_engine().queue_callback(
-      [action = std::move(action)] { from_backward_pass(action); });
+  autograd::Engine::get_default_engine().queue_callback([action = std::move(action)] {
+    try {
+      action();
+    } catch (...) {
+      rethrow_from_backward_pass();
+    }
+  });
 }
 
 // The pass has evaluated all its nodes: one that is being evaluated belongs to a pass around it.
