@@ -28,7 +28,8 @@ class Job:
     """A ruedarun, with what it has said. At the end of a `with` it is killed, and its ranks with it. program: what it runs."""
 
     def __init__(self, *options, samples=400, epochs=1, work=0.01, program=(sys.executable, PROGRAM), **settings):
-        if "--spares" not in options:
+        is_elastic = "--min-np" in options or "--host-discovery-script" in options
+        if is_elastic and "--spares" not in options:
             options = ("--spares", "0", *options)
         self._start([BIN / "ruedarun", *options, *program, samples, epochs, work], settings)
 
