@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic jobs with a sharded optimizer: ranks are killed with their parts of it, and training ends as if nothing had happened.
+"""Elastic jobs with a sharded optimizer or model: ranks are killed with their parts of it, and training ends as if nothing had happened.
 
 Runs tests/python/programs/elastic_training.cc and elastic_sharded.py. RUEDA_BIN names the folder of the programs."""
 import signal
@@ -10,11 +10,13 @@ import pytest
 from test_elastic_cpp import result
 from test_elastic_job import BIN, Job, assert_each_once, counts, virtual_hosts
 
-PROGRAMS = {"c++": [BIN / "elastic_training"], "python": [sys.executable, Path(__file__).parent / "programs" / "elastic_sharded.py"]}
+PROGRAMS = {"c++": [BIN / "elastic_training"], "python": [sys.executable, Path(__file__).parent / "programs" / "elastic_sharded.py"],
+            "model": [BIN / "elastic_training"], "gathered": [BIN / "elastic_training"]}
+SETTINGS = {"model": {"SHARDED": "model"}, "gathered": {"SHARDED": "model", "GATHERED": "1"}}
 
 
 def job(program, *options, **settings):
-    return Job(*options, program=PROGRAMS[program], SHARDED="1", **settings)
+    return Job(*options, program=PROGRAMS[program], **SETTINGS.get(program, {"SHARDED": "1"}), **settings)
 
 
 _sums = {}
@@ -94,7 +96,8 @@ def test_a_part_without_a_copy_ends_the_job_by_name(program):
         elastic.kill(1)
         status, said = elastic.end()
     assert status not in (0, 128 + signal.SIGKILL), said
-    assert "part 1 of the 3 parts of a sharded optimizer" in said and "from a checkpoint" in said and "part_copies" in said, said
+    kind = "model" if program in SETTINGS else "optimizer"
+    assert f"part 1 of the 3 parts of a sharded {kind}" in said and "from a checkpoint" in said and "part_copies" in said, said
 
 
 @virtual_hosts

@@ -35,8 +35,8 @@ void move_to(Sampler& sampler, const std::string& bytes) {
 Kept::Kept(torch::nn::Module& module) : Kept(std::make_shared<ModulePart>(module)) {}
 
 Kept::Kept(torch::optim::Optimizer& optimizer) {
-  if (auto* const sharded = dynamic_cast<Sharded*>(&optimizer); sharded != nullptr)
-    part_ = std::make_shared<ShardedPart>(optimizer, *sharded);
+  if (auto* const divided = dynamic_cast<DividedOptimizer*>(&optimizer); divided != nullptr)
+    part_ = std::make_shared<ShardedPart>(optimizer, *divided);
   else
     part_ = std::make_shared<OptimizerPart>(optimizer);
 }

@@ -18,7 +18,8 @@ namespace rueda::elastic {
 // Purpose: keeps copies of all tensors after save(), and of the buffers alone after note().
 class ModulePart final : public Part {
  public:
-  explicit ModulePart(torch::nn::Module& module) : module_(module) { ModulePart::save(); }
+  // leave_out() comes before all others.
+  explicit ModulePart(torch::nn::Module& module) : module_(module) {}
 
   std::string describe() const override;
   void save() override;

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
 #include "frameworks/torch/elastic/optimizer_tensors.h"
 #include "rueda/torch/state/parameter_groups.h"
 #include "rueda/torch/state/parameters.h"
-#include "rueda/torch/state/per_rank_state.h"
 #include "rueda/torch/state/stateful.h"
 
 namespace rueda::elastic {
@@ -22,11 +20,6 @@ GradientReducer* reducer_of(torch::optim::Optimizer& optimizer) {
 
 OptimizerPart::OptimizerPart(torch::optim::Optimizer& optimizer)
     : optimizer_(optimizer), reducer_(reducer_of(optimizer)) {
-  if (dynamic_cast<const PerRankState*>(&optimizer) != nullptr) {
-    refuse(
-        "elastic::State: of a ShardedModel each rank has a part, which is lost with the rank. Take a "
-        "ShardedOptimizer, or a job without --min-np, and checkpoints.");
-  }
   if (reducer_ != nullptr) reducer_->count_steps();
   OptimizerPart::save();
 }

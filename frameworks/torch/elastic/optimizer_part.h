@@ -22,7 +22,6 @@ namespace rueda::elastic {
 // LibTorch's optimizers tell nobody of their steps.
 class OptimizerPart final : public Part {
  public:
-  // Throws InvalidArgument for an optimizer with another state on each rank.
   explicit OptimizerPart(torch::optim::Optimizer& optimizer);
 
   std::string describe() const override;

@@ -8,15 +8,15 @@
 
 namespace rueda::elastic {
 
-ShardedPart::ShardedPart(torch::optim::Optimizer& optimizer, Sharded& sharded)
-    : optimizer_(optimizer), sharded_(sharded), shards_(*sharded.shards_) {
-  shards_.keep_copies();
+ShardedPart::ShardedPart(torch::optim::Optimizer& optimizer, DividedOptimizer& divided)
+    : optimizer_(optimizer), divided_(divided), parts_(divided.recoverable()) {
+  parts_.keep_copies();
   ShardedPart::save();
 }
 
 std::string ShardedPart::describe() const {
-  return fmt::format("a ShardedOptimizer of {} groups and {} parameters", optimizer_.param_groups().size(),
-                     sharded_.parameters().size());
+  return fmt::format("{} of {} groups and {} parameters", divided_.kind(), optimizer_.param_groups().size(),
+                     parts_.parts().parameters().size());
 }
 
 void ShardedPart::keep_options() {
@@ -26,34 +26,34 @@ void ShardedPart::keep_options() {
 
 void ShardedPart::save() {
   keep_options();
-  shards_.save(saved_states(optimizer_));
+  parts_.save(saved_states(optimizer_));
 }
 
 void ShardedPart::note() {
   keep_options();
-  shards_.note();
+  parts_.note();
 }
 
 Stepping ShardedPart::stepping() const {
-  const bool alone = sharded_.distributed_.schedule == SyncSchedule::every_step() && shards_.stepped_alone();
+  const bool alone = divided_.changes_in_steps_only() && parts_.stepped_alone();
   return alone ? Stepping::alone : Stepping::other;
 }
 
 void ShardedPart::restore() {
-  shards_.restore();
+  parts_.restore();
   auto kept = options_.begin();
   for (auto& group : optimizer_.param_groups()) group.set_options((*kept++)->clone());
-  for (const at::Tensor& parameter : sharded_.parameters()) parameter.mutable_grad().reset();
+  divided_.drop_gradients();
 }
 
 void ShardedPart::sync(Rank root, const Scope& scope) {
   if (scope.ranks()) {
-    refuse(
-        fmt::format("rank {}: a ShardedOptimizer in an elastic::State is for all ranks, and sync() is for {} "
-                    "of {}. Leave the process set out.",
-                    scope.runtime().topology().rank, scope.size(), scope.runtime().topology().size));
+    refuse(fmt::format(
+        "rank {}: {} in an elastic::State is for all ranks, and sync() is for {} "
+        "of {}. Leave the process set out.",
+        scope.runtime().topology().rank, divided_.kind(), scope.size(), scope.runtime().topology().size));
   }
-  sharded_.divide(optimizer_, root, scope.runtime());
+  divided_.divide(optimizer_, root, scope.runtime());
 }
 
 }  // namespace rueda::elastic

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sharded optimizer in the state of an elastic training.
+// A sharded optimizer or model in the state of an elastic training.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -8,36 +8,36 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/torch/sharding/recoverable_shards.h"
+#include "frameworks/torch/sharding/recoverable_parts.h"
 #include "rueda/torch/elastic/part.h"
-#include "rueda/torch/sharding/sharded_optimizer.h"
+#include "rueda/torch/sharding/divided_optimizer.h"
 
 namespace rueda::elastic {
 
-// Purpose: keeps the parts of a ShardedOptimizer: those of the parameters, and of the optimizer's state. A
+// Purpose: keeps the parts of a DividedOptimizer: those of the parameters, and of the optimizer's state. A
 // full commit copies the parts that this rank has. restore() restores the options alone; the sync() that
 // follows divides the committed version among the present ranks.
 class ShardedPart final : public Part {
  public:
-  ShardedPart(torch::optim::Optimizer& optimizer, Sharded& sharded);
+  ShardedPart(torch::optim::Optimizer& optimizer, DividedOptimizer& divided);
 
   std::string describe() const override;
   void save() override;
   void note() override;
-  bool is_ahead() const override { return shards_.is_ahead(); }
+  bool is_ahead() const override { return parts_.is_ahead(); }
   Stepping stepping() const override;
   void restore() override;
   void sync(Rank root, const Scope& scope) override;
   bool divides() const override { return true; }
-  std::vector<at::Tensor> owned() const override { return sharded_.parameters(); }
-  void check() const override { shards_.throw_kept_back(); }
+  std::vector<at::Tensor> owned() const override { return parts_.parts().parameters(); }
+  void check() const override { parts_.throw_kept_back(); }
 
  private:
   void keep_options();
 
   torch::optim::Optimizer& optimizer_;
-  Sharded& sharded_;
-  RecoverableShards& shards_;                                             // of the optimizer
+  DividedOptimizer& divided_;                                             // the same object
+  RecoverableParts& parts_;                                               // of it
   std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options_;  // of each group
 };
 

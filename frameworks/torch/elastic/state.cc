@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 
 #include "core/base/error.h"
@@ -67,11 +68,9 @@ State::State(std::vector<std::pair<std::string, Kept>> objects) {
       refuse(fmt::format("elastic::State: two objects have the name '{}'; give each its own", name));
     parts_.emplace_back(name, kept.part());
   }
-  for (const auto& [name, owner] : parts_) {
-    const std::vector<at::Tensor> owned = owner->owned();
-    if (owned.empty()) continue;
-    for (const auto& [other, part] : parts_) part->leave_out(owned);
-  }
+  std::vector<at::Tensor> owned;
+  for (const auto& [name, owner] : parts_) std::ranges::copy(owner->owned(), std::back_inserter(owned));
+  for (const auto& [name, part] : parts_) part->leave_out(owned);
   keep_randomness();
 }
 

@@ -2,12 +2,14 @@
 #include "frameworks/torch/sharding/flat_parameter.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "frameworks/torch/collectives/tensor_adapter.h"
@@ -22,15 +24,17 @@ constexpr std::int64_t up_to_grain(std::int64_t elements) {
 }  // namespace
 
 FlatParameter::FlatParameter(std::string name, std::vector<Parameter> parameters, std::int64_t least_part,
-                             const Topology& topology)
-    : name_(std::move(name)), parameters_(std::move(parameters)), rank_(topology.rank) {
+                             const Division& division)
+    : name_(std::move(name)), parameters_(std::move(parameters)), division_(division) {
   std::int64_t elements = 0;
   for (Parameter& parameter : parameters_) {
     options_ = at::TensorOptions(parameter.tensor.scalar_type()).device(parameter.tensor.device());
     parameter.offset = elements;
     elements += up_to_grain(parameter.tensor.numel());
   }
-  const std::int64_t size = topology.size;
+  for (Rank before = 0; before <= division.copies; ++before)
+    parts_.push_back({.number = (division.rank + division.ranks - before) % division.ranks});
+  const std::int64_t size = division.ranks;
   part_elements_ = up_to_grain(std::max((elements + size - 1) / size, least_part));
   flat_elements_ = part_elements_ * size;
 }
@@ -57,22 +61,26 @@ void FlatParameter::prepare_absence() {
   flat.storage().unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(fmt::format(
       "rank {}: the parameters of the unit '{}' of a ShardedModel are gathered only while it runs, by "
       "ShardedModel::run() and its UnitRunner; state_dict() has them all",
-      rank_, name_));
+      division_.rank, name_));
 }
 
 // The module's parameters, and this rank's pieces, become views.
 void FlatParameter::adopt(const at::Tensor& flat) {
   storage_ = flat.storage();
-  const std::int64_t first = part_elements_ * rank_, last = first + part_elements_;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Parameter& parameter = parameters_[i];
+  for (Parameter& parameter : parameters_) {
     parameter.here = place_in(flat, parameter);
     parameter.tensor.set_data(parameter.here);
-    const std::int64_t begin = std::max(first - parameter.offset, std::int64_t{0});
-    const std::int64_t end = std::min(last - parameter.offset, parameter.tensor.numel());
-    if (begin >= end) continue;
-    const std::int64_t place = parameter.offset + begin - first;
-    pieces_.push_back({i, begin, end, part_.narrow(0, place, end - begin).detach()});
+  }
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const std::int64_t first = part_elements_ * parts_[part].number, last = first + part_elements_;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Parameter& parameter = parameters_[i];
+      const std::int64_t begin = std::max(first - parameter.offset, std::int64_t{0});
+      const std::int64_t end = std::min(last - parameter.offset, parameter.tensor.numel());
+      if (begin >= end) continue;
+      const std::int64_t place = parameter.offset + begin - first;
+      pieces_.push_back({part, i, begin, end, parts_[part].values.narrow(0, place, end - begin).detach()});
+    }
   }
 }
 
@@ -85,17 +93,31 @@ void FlatParameter::make_resident(std::shared_ptr<std::byte> memory, bool write)
                              place, {flat_elements_}, [memory = std::move(memory)](void*) {}, options_);
   if (write) fill(flat);
   resident_ = true;
-  part_ = flat.narrow(0, part_elements_ * rank_, part_elements_);
+  for (Part& part : parts_) {
+    const at::Tensor place = flat.narrow(0, part_elements_ * part.number, part_elements_);
+    const bool beside = part.number != division_.rank;
+    part.values = beside ? at::empty_like(place) : place;
+    if (beside) part.original = place;
+  }
   adopt(flat);
 }
 
 void FlatParameter::make_parts(const std::string& name, Runtime& runtime) {
   const at::NoGradGuard no_grad;
   at::Tensor flat = at::empty({flat_elements_}, options_);
-  if (rank_ == 0) fill(flat);
+  if (division_.rank == 0) fill(flat);
   broadcast_(flat, 0, name, runtime);
-  part_ = flat.narrow(0, part_elements_ * rank_, part_elements_).clone();
+  for (Part& part : parts_)
+    part.values = flat.narrow(0, part_elements_ * part.number, part_elements_).clone();
   adopt(flat);
+  prepare_absence();
+  release();
+}
+
+void FlatParameter::make_room() {
+  const at::NoGradGuard no_grad;
+  for (Part& part : parts_) part.values = at::zeros({part_elements_}, options_);
+  adopt(at::empty({flat_elements_}, options_));
   prepare_absence();
   release();
 }
@@ -108,7 +130,7 @@ void FlatParameter::leave() {
 
 void FlatParameter::begin_gather(const std::string& name, Runtime& runtime) {
   // A row of its own length: ranks that gather different units at a time are told so.
-  gathering_ = allgather_async(part_.view({1, part_elements_}), name, runtime);
+  gathering_ = allgather_async(parts_.front().values.view({1, part_elements_}), name, runtime);
 }
 
 void FlatParameter::end_gather() {
@@ -156,38 +178,105 @@ at::Tensor FlatParameter::take_gradients() {
 
 void FlatParameter::add_gradient(at::Tensor part) {
   const at::NoGradGuard no_grad;
-  if (gradient_.defined()) {
-    gradient_.add_(part);
+  if (parts_.front().gradient.defined()) {
+    parts_.front().gradient.add_(part);
   } else {
-    gradient_ = std::move(part);
+    parts_.front().gradient = std::move(part);
   }
+}
+
+at::Tensor FlatParameter::gradient_of(const Piece& piece) const {
+  const Part& part = parts_[piece.part];
+  const std::int64_t place = parameters_[piece.parameter].offset + piece.begin - part_elements_ * part.number;
+  return part.gradient.narrow(0, place, piece.end - piece.begin).detach();
 }
 
 void FlatParameter::show_gradient(std::size_t index) {
   const at::NoGradGuard no_grad;
-  const std::int64_t first = part_elements_ * rank_;
+  parameters_[index].has_gradient = true;
   for (Piece& piece : pieces_) {
-    if (piece.parameter != index || piece.leaf.grad().defined()) continue;
-    const std::int64_t place = parameters_[index].offset + piece.begin - first;
-    piece.leaf.mutable_grad() = gradient_.narrow(0, place, piece.end - piece.begin).detach();
+    if (piece.part == 0 && piece.parameter == index && !piece.leaf.grad().defined())
+      piece.leaf.mutable_grad() = gradient_of(piece);
   }
 }
 
 void FlatParameter::scale_gradient(const at::Scalar& factor) {
-  if (gradient_.defined()) gradient_.mul_(factor);
+  if (parts_.front().gradient.defined()) parts_.front().gradient.mul_(factor);
 }
 
 void FlatParameter::scale_gradient(const at::Tensor& factor) {
-  if (gradient_.defined()) gradient_.mul_(factor);
+  if (parts_.front().gradient.defined()) parts_.front().gradient.mul_(factor);
 }
 
 at::Tensor FlatParameter::gradient_square() const {
-  return gradient_.defined() ? gradient_.to(at::kDouble).square().sum().unsqueeze(0) : at::Tensor();
+  const at::Tensor& gradient = parts_.front().gradient;
+  return gradient.defined() ? gradient.to(at::kDouble).square().sum().unsqueeze(0) : at::Tensor();
 }
 
 void FlatParameter::forget_gradients() {
   for (Piece& piece : pieces_) piece.leaf.mutable_grad().reset();
-  gradient_.reset();
+  for (Part& part : parts_) part.gradient.reset();
+  for (Parameter& parameter : parameters_) parameter.has_gradient = false;
+}
+
+std::optional<std::size_t> FlatParameter::replaced_gradient() const {
+  for (const Piece& piece : pieces_) {
+    if (piece.part != 0) continue;
+    const at::Tensor& now = piece.leaf.grad();
+    const bool has = parameters_[piece.parameter].has_gradient && parts_.front().gradient.defined();
+    if (now.defined() != has || (has && now.const_data_ptr() != gradient_of(piece).const_data_ptr()))
+      return piece.parameter;
+  }
+  return std::nullopt;
+}
+
+void FlatParameter::renew_copies() {
+  const at::NoGradGuard no_grad;
+  for (Part& part : parts_) {
+    if (part.original.defined()) part.values.copy_(part.original);
+  }
+}
+
+// Nothing is sent where there is no gradient, but every rank takes part.
+void FlatParameter::begin_to_copy_gradients(const std::string& name, Runtime& runtime) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& gradient = parts_.front().gradient;
+  const std::int64_t rows = gradient.defined() ? part_elements_ : 0;
+  std::vector<std::int64_t> splits(static_cast<std::size_t>(division_.ranks));
+  for (Rank after = 1; after <= division_.copies; ++after)
+    splits[static_cast<std::size_t>((division_.rank + after) % division_.ranks)] = rows;
+  const at::Tensor once = gradient.defined() ? gradient : at::empty({0}, options_);
+  copying_ = alltoall_async(division_.copies == 1 ? once : once.repeat({division_.copies}), std::move(splits),
+                            name, runtime);
+}
+
+void FlatParameter::end_to_copy_gradients() {
+  const at::NoGradGuard no_grad;
+  TensorHandle copying = *std::exchange(copying_, std::nullopt);
+  const at::Tensor received = copying.wait();
+  std::int64_t begin = 0;
+  std::map<Rank, std::pair<std::int64_t, std::int64_t>> rows_of;  // where they begin, and their number
+  for (Rank from = 0; from < division_.ranks; ++from) {
+    const std::int64_t rows = copying.received_splits()[static_cast<std::size_t>(from)];
+    rows_of[from] = {begin, rows};
+    begin += rows;
+  }
+  for (std::size_t i = 1; i < parts_.size(); ++i) {
+    const auto [first, rows] = rows_of[parts_[i].number];
+    parts_[i].gradient = rows == 0 ? at::Tensor() : received.narrow(0, first, rows);
+  }
+  for (Piece& piece : pieces_) {
+    if (piece.part == 0) continue;
+    const bool has = parameters_[piece.parameter].has_gradient && parts_[piece.part].gradient.defined();
+    piece.leaf.mutable_grad() = has ? gradient_of(piece) : at::Tensor();
+  }
+}
+
+void FlatParameter::forget_copied_gradients() {
+  for (Piece& piece : pieces_) {
+    if (piece.part != 0) piece.leaf.mutable_grad().reset();
+  }
+  for (std::size_t i = 1; i < parts_.size(); ++i) parts_[i].gradient.reset();
 }
 
 }  // namespace rueda

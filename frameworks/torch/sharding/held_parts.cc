@@ -21,6 +21,7 @@ namespace {
 using Holdings = std::vector<std::vector<Holding>>;
 
 constexpr Rank kNobody = -1;
+constexpr std::size_t kMessageBytes = 64 << 20;  // a message ends with the parameter that reaches it
 
 // The givers of that division. kNobody: of a part that is lost.
 std::vector<Rank> givers_of(const Holdings& holdings, std::int64_t division, std::int64_t version) {
@@ -38,17 +39,18 @@ std::vector<Rank> givers_of(const Holdings& holdings, std::int64_t division, std
   return givers;
 }
 
-[[noreturn]] void refuse_lost(const std::vector<Rank>& givers, std::int64_t version) {
+[[noreturn]] void refuse_lost(const std::vector<Rank>& givers, std::int64_t version,
+                              const std::string& subject) {
   std::vector<std::size_t> lost;
   for (std::size_t part = 0; part < givers.size(); ++part) {
     if (givers[part] == kNobody) lost.push_back(part);
   }
   const std::string parts = givers.empty() ? "all parts" : fmt::format("part {}", fmt::join(lost, ", "));
   refuse(fmt::format(
-      "elastic: {} of the {} parts of a sharded optimizer, as they were after step {}, cannot be "
+      "elastic: {} of the {} parts of a {}, as they were after step {}, cannot be "
       "recovered: all ranks that had them were lost at the same time. Start the job again, from a "
       "checkpoint. A larger part_copies keeps each part on more ranks.",
-      parts, givers.size(), version));
+      parts, givers.size(), subject, version));
 }
 
 std::string bytes_of_holdings(const std::vector<HeldParts>& held) {
@@ -74,20 +76,37 @@ std::vector<Holding> holdings_of(const std::string& bytes) {
   return holdings;
 }
 
-std::string bytes_of_part(const std::vector<HeldParts>& held, std::int64_t division, std::int64_t version,
-                          Rank part) {
+const std::vector<SavedParameter>& find_part(const std::vector<HeldParts>& held, std::int64_t division,
+                                             std::int64_t version, Rank part) {
   for (const HeldParts& each : held) {
     if (each.division != division || each.version != version) continue;
-    if (const auto found = each.parts.find(part); found != each.parts.end())
-      return bytes_of(SavedModel{.parameters = found->second});
+    if (const auto found = each.parts.find(part); found != each.parts.end()) return found->second;
   }
   RUEDA_ASSERT(false);
-  return {};
+  static const std::vector<SavedParameter> none;
+  return none;
+}
+
+std::size_t bytes_in(const SavedParameter& saved) {
+  std::size_t bytes = saved.value.defined() ? saved.value.nbytes() : 0;
+  for (const auto& [name, value] : saved.state) bytes += value.isTensor() ? value.toTensor().nbytes() : 0;
+  return bytes;
+}
+
+// The next message of a part, from parameter `next` on, which moves. Groups tell that another one follows.
+std::string next_message(const std::vector<SavedParameter>& part, std::size_t& next) {
+  SavedModel message;
+  for (std::size_t bytes = 0; next < part.size() && bytes < kMessageBytes; ++next) {
+    message.parameters.push_back(part[next]);
+    bytes += bytes_in(part[next]);
+  }
+  if (next < part.size()) message.groups.push_back({{"follows", true}});
+  return bytes_of(message);
 }
 
 }  // namespace
 
-Sources choose_sources(const Holdings& holdings, std::int64_t version) {
+Sources choose_sources(const Holdings& holdings, std::int64_t version, const std::string& subject) {
   std::set<std::int64_t, std::greater<>> divisions;
   for (const auto& of_rank : holdings) {
     for (const Holding& each : of_rank) {
@@ -100,7 +119,7 @@ Sources choose_sources(const Holdings& holdings, std::int64_t version) {
     if (std::ranges::count(givers, kNobody) == 0) return {division, std::move(givers)};
     if (!newest) newest = std::move(givers);
   }
-  refuse_lost(newest.value_or(std::vector<Rank>()), version);
+  refuse_lost(newest.value_or(std::vector<Rank>()), version, subject);
 }
 
 Holdings gather_holdings(const std::vector<HeldParts>& held, const std::string& name, Runtime& runtime) {
@@ -117,11 +136,17 @@ void receive_parts(const std::vector<HeldParts>& held, std::int64_t version, con
   std::vector<std::int64_t> taken(needed.size());
   for (std::size_t part = 0; part < sources.givers.size(); ++part) {
     const Rank giver = sources.givers[part];
-    std::string bytes;
-    if (giver == rank) bytes = bytes_of_part(held, sources.division, version, static_cast<Rank>(part));
-    broadcast_bytes(bytes, giver, fmt::format("{}.{}", name, part), runtime);
-    for (const SavedParameter& saved : saved_of(bytes).parameters) {
-      for (std::size_t i = 0; i < needed.size(); ++i) taken[i] += take(needed[i], saved);
+    std::size_t next = 0;
+    for (bool follows = true; follows;) {
+      std::string bytes;
+      if (giver == rank)
+        bytes = next_message(find_part(held, sources.division, version, static_cast<Rank>(part)), next);
+      broadcast_bytes(bytes, giver, fmt::format("{}.{}", name, part), runtime);
+      const SavedModel message = saved_of(bytes);
+      for (const SavedParameter& saved : message.parameters) {
+        for (std::size_t i = 0; i < needed.size(); ++i) taken[i] += take(needed[i], saved);
+      }
+      follows = !message.groups.empty();
     }
   }
   for (std::size_t i = 0; i < needed.size(); ++i) check_whole(needed[i], taken[i], rank);

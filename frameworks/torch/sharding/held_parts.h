@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the parts of an optimizer are found again when ranks are lost.
+// How the parts of an optimizer or a model are found again when ranks are lost.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +38,16 @@ struct Sources {
 
 // Chooses the newest division of which `holdings`, one list for each rank, have all parts of `version`. Of
 // several ranks the lowest gives a part. The same on every rank. Throws InvalidArgument, which names the
-// parts that nobody has.
-Sources choose_sources(const std::vector<std::vector<Holding>>& holdings, std::int64_t version);
+// `subject`, and the parts that nobody has.
+Sources choose_sources(const std::vector<std::vector<Holding>>& holdings, std::int64_t version,
+                       const std::string& subject);
 
 // What each rank holds. Collective, under `name`.
 std::vector<std::vector<Holding>> gather_holdings(const std::vector<HeldParts>& held, const std::string& name,
                                                   Runtime& runtime);
 
 // Fills `needed`, values and state, from the parts that the sources hold of `version`. Collective, under
-// names that begin with `name`; one part at a time.
+// names that begin with `name`. A message has one part, or a piece of a large one.
 void receive_parts(const std::vector<HeldParts>& held, std::int64_t version, const Sources& sources,
                    std::vector<SavedParameter>& needed, const std::string& name, Runtime& runtime);
 

@@ -14,6 +14,7 @@
 
 #include "core/engine/runtime.h"
 #include "frameworks/torch/sharding/flat_parameter.h"
+#include "frameworks/torch/sharding/recoverable_parts.h"
 #include "rueda/rueda.h"
 #include "rueda/torch/collectives/scope_reference.h"
 #include "rueda/torch/sharding/sharded_model.h"
@@ -26,10 +27,8 @@ namespace rueda {
 
 // Purpose: which parameter of a model belongs to which unit, and where these are. Belongs to a UnitScheduler,
 // whose thread uses it.
-class ModelUnits {
+class ModelUnits final : public DividedParts {
  public:
-  // Parameters, or pieces, with options of their own.
-  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   struct Place {
     std::size_t unit;
     std::size_t parameter;
@@ -37,15 +36,21 @@ class ModelUnits {
   static constexpr std::size_t kRoot = 0;
 
   // Collective; all parameters get the values of rank 0. Throws Mismatch when ranks differ, InvalidArgument
-  // for what cannot be sharded.
-  ModelUnits(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime);
+  // for what cannot be sharded. `alone`: this rank has all parts, and it is not collective.
+  ModelUnits(torch::nn::Module& module, const ShardedModelOptions& options, bool alone, Runtime& runtime);
+  // The units and groups of `former` among the ranks of another Runtime, without values: see to_fill(). The
+  // module's parameters move here. Collective. Throws Mismatch when ranks differ.
+  ModelUnits(const ModelUnits& former, Rank copies, Runtime& runtime);
   // Parameters that are shared become each rank's own.
-  ~ModelUnits();
+  ~ModelUnits() override;
   ModelUnits(const ModelUnits&) = delete;
   ModelUnits& operator=(const ModelUnits&) = delete;
 
-  Runtime& runtime() const { return runtime_.get().runtime(); }
-  Rank rank() const { return runtime().topology().rank; }
+  std::string subject() const override { return "sharded model"; }
+  Runtime& runtime() const override { return runtime_.get().runtime(); }
+  Rank rank() const { return division_.rank; }
+  Rank ranks() const override { return division_.ranks; }
+  const ShardedModelOptions& options() const { return options_; }
   const at::Device& device() const { return *device_; }  // of all parameters
   bool shared() const { return shared_; }                // whether all ranks have one copy
 
@@ -55,26 +60,48 @@ class ModelUnits {
   // That module; nothing if it is no unit.
   std::optional<std::size_t> find(const torch::nn::Module& module) const;
   // All parameters, each once, in the order of units; where one belongs; the first of a unit among them.
-  const std::vector<at::Tensor>& parameters() const { return all_; }
+  const std::vector<at::Tensor>& parameters() const override { return all_; }
   const Place& place(std::size_t index) const { return places_[index]; }
   std::size_t first(std::size_t unit) const { return first_[unit]; }
 
-  // The groups with this rank's pieces in place of the parameters.
-  Groups groups(const Groups& given);
-  // Why these cannot be stepped: they are not the pieces that were given out, or a parameter has moved.
-  Status check_step(const Groups& stepped) const;
+  // Both return groups with this rank's pieces in place of the parameters: of `given`, once, then the same.
+  const Groups& make_groups(const Groups& given);
+  const Groups& groups() const override { return groups_; }
+
+  // A rank refuses pieces that are not those of groups(), and parameters that have moved.
+  void begin_step(const Groups& stepped) override;
+  void end_step(bool well) override;
+  void renew_copies() override;
+  // Graphs that have saved the parameters refuse to run.
+  void mark_parameters_changed() const;
+
+  std::map<Rank, std::vector<SavedParameter>> held(const std::vector<SavedValues>& states) const override;
+  std::vector<SavedParameter> to_fill() const override;
   // A name for the next operation of all ranks; for that operation of one unit.
   std::string next_name();
   std::string name_of(const char* operation, std::size_t unit) const;
 
  private:
-  void make_units(torch::nn::Module& module, const ShardedModelOptions& options);
+  // A piece, and its unit.
+  struct Found {
+    const FlatParameter* unit;
+    const FlatParameter::Piece* piece;
+  };
+
+  void make_units(torch::nn::Module& module);
   void check(const std::string& name, const at::Tensor& tensor);
   void add_unit(const std::string& name, std::vector<FlatParameter::Parameter> parameters);
-  void check_ranks(const ShardedModelOptions& options) const;
-  void place_parameters(bool share);
+  void check_ranks() const;
+  std::shared_ptr<std::byte> share_block();
+  void place_parameters(bool alone);
+  void place_anew();
+  std::vector<Found> pieces() const;
+  Status check_step(const Groups& stepped) const;
+  void copy_gradients();
 
   const ScopeReference runtime_;
+  const ShardedModelOptions options_;
+  const FlatParameter::Division division_;
   std::string scope_;
   std::optional<at::Device> device_;
   std::uint64_t operations_ = 0;
@@ -84,7 +111,8 @@ class ModelUnits {
   std::vector<std::size_t> first_;
   std::vector<at::Tensor> all_;
   std::vector<Place> places_;
-  std::vector<at::Tensor> stepped_;  // pieces
+  std::vector<std::vector<at::Tensor>> given_;  // whole parameters of each group
+  Groups groups_;                               // their pieces
 };
 
 // Does what all ranks do at the same place of a pass.

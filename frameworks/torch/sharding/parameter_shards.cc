@@ -44,7 +44,8 @@ at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.num
 ParameterShards::ParameterShards(const Groups& groups, const Division& division, Runtime& runtime)
     : runtime_(runtime),
       rank_(division.alone ? 0 : runtime.topology().rank),
-      ranks_(division.alone ? 1 : runtime.topology().size) {
+      ranks_(division.alone ? 1 : runtime.topology().size),
+      copies_(std::min(division.copies, ranks_ - 1)) {
   const at::NoGradGuard no_grad;
   if (division.alone) {
     take_over(groups);
@@ -59,7 +60,7 @@ ParameterShards::ParameterShards(const Groups& groups, const Division& division,
   }
   shared_ = block_ != nullptr;
   make_block(division.alone);
-  make_parts(groups, std::min(division.copies, ranks_ - 1));
+  make_parts(groups);
 }
 
 // What ranks must agree on. Throws what this one refuses by itself.
@@ -163,12 +164,12 @@ std::int64_t ParameterShards::place_of(Cut cut) const {
          cut.element * static_cast<std::int64_t>(parameters_[cut.parameter].element_size());
 }
 
-void ParameterShards::make_parts(const Groups& groups, Rank copies) {
+void ParameterShards::make_parts(const Groups& groups) {
   std::size_t parameter = 0;
   for (const auto& group : groups) {
     std::vector<at::Tensor> leaves;
     for (std::size_t i = 0; i < group.params().size(); ++i, ++parameter) {
-      for (Rank before = 0; before <= copies; ++before)
+      for (Rank before = 0; before <= copies_; ++before)
         add_part(parameter, (rank_ + ranks_ - before) % ranks_, leaves);
     }
     auto options = group.has_options() ? group.options().clone() : nullptr;
@@ -221,9 +222,9 @@ void ParameterShards::begin_step(const Groups& stepped) {
   barrier_before(scope_ + ".step", "step", "a ShardedOptimizer", own, runtime());
 }
 
-// And their values to the copies, since the program may have changed parameters since the last step.
 Status ParameterShards::give_gradients() {
   const at::NoGradGuard no_grad;
+  renew_copies();  // the program may have changed parameters since the last step
   for (Part& part : parts_) {
     const at::Tensor& parameter = parameters_[part.parameter];
     const at::Tensor& gradient = parameter.grad();
@@ -231,7 +232,6 @@ Status ParameterShards::give_gradients() {
       return Status::invalid_argument(
           fmt::format("rank {}: the gradient of parameter.{} is sparse; synchronize() makes it dense",
                       runtime().topology().rank, part.parameter));
-    if (part.original.defined()) part.leaf.copy_(part.original);
     part.leaf.mutable_grad() =
         gradient.defined()
             ? flat(in_memory_order_of(parameter, gradient)).narrow(0, part.begin, part.end - part.begin)
@@ -245,6 +245,13 @@ void ParameterShards::end_step(bool well) {
   for (const at::Tensor& parameter : parameters_) mark_changed(parameter);
   if (!shared_ && runtime().topology().size > 1) gather();
   barrier_after_step(scope_ + ".stepped", well, runtime());
+}
+
+void ParameterShards::renew_copies() {
+  const at::NoGradGuard no_grad;
+  for (Part& part : parts_) {
+    if (part.original.defined()) part.leaf.copy_(part.original);
+  }
 }
 
 void ParameterShards::gather() {
@@ -300,6 +307,8 @@ void ParameterShards::load_state(torch::optim::Optimizer& optimizer, const MakeS
 std::map<Rank, std::vector<SavedParameter>> ParameterShards::held(
     const std::vector<SavedValues>& states) const {
   std::map<Rank, std::vector<SavedParameter>> held;
+  for (Rank before = 0; before <= copies_; ++before)
+    held[(rank_ + ranks_ - before) % ranks_];  // may be empty
   const std::vector<SavedParameter> all = to_fill();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     SavedParameter& saved = held[parts_[i].number].emplace_back(all[i]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
+#include "frameworks/torch/sharding/recoverable_parts.h"
 #include "frameworks/torch/state/saved_values.h"
 #include "rueda/rueda.h"
 #include "rueda/torch/collectives/scope_reference.h"
@@ -28,9 +29,8 @@ namespace rueda {
 // While this lives the parameters are one: they are read between steps and written inside a step only, when
 // all ranks have come to it. Who writes them otherwise (a checkpoint that is loaded) writes the same on every
 // rank, or on one, with a barrier after it.
-class ParameterShards {
+class ParameterShards final : public DividedParts {
  public:
-  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
   static constexpr std::int64_t kGrain = 1024;
   // How parameters are divided.
   struct Division {
@@ -43,24 +43,21 @@ class ParameterShards {
   // all ranks in the same words, which name those that have it.
   ParameterShards(const Groups& groups, const Division& division, Runtime& runtime);
   // Each rank gets a copy of its own.
-  ~ParameterShards();
+  ~ParameterShards() override;
   ParameterShards(const ParameterShards&) = delete;
   ParameterShards& operator=(const ParameterShards&) = delete;
 
-  // The groups as they were given, with this rank's parts in place of the parameters.
-  const Groups& groups() const { return parts_of_groups_; }
-  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  std::string subject() const override { return "sharded optimizer"; }
+  Runtime& runtime() const override { return runtime_.get().runtime(); }
+  Rank ranks() const override { return ranks_; }
+  const Groups& groups() const override { return parts_of_groups_; }
+  const std::vector<at::Tensor>& parameters() const override { return parameters_; }
   bool shared() const { return shared_; }
-  Runtime& runtime() const { return runtime_.get().runtime(); }
-  Rank ranks() const { return ranks_; }
 
-  // When gradients are reduced. Gives the parts their gradients. Returns when all ranks have come here;
-  // throws on all when one has joined or left, has a sparse gradient, or its parameters are not those of the
-  // block any more.
-  void begin_step(const Groups& stepped);
-  // Returns when all ranks have stepped and all parameters are new. Throws on those that are `well` when
-  // another is not.
-  void end_step(bool well);
+  // A rank refuses a sparse gradient, and parameters that are not those of the block any more.
+  void begin_step(const Groups& stepped) override;
+  void end_step(bool well) override;
+  void renew_copies() override;
 
   // What the optimizer of these parts keeps, put together on `root`, one parameter at a time. Collective.
   SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
@@ -68,11 +65,8 @@ class ParameterShards {
   void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                   const SavedModel& saved) const;
 
-  // All that this rank has, by the number of the part, and what the optimizer keeps for each: `states`, in
-  // the order of groups(). Values lie in the memory of the parts, but for those on a device.
-  std::map<Rank, std::vector<SavedParameter>> held(const std::vector<SavedValues>& states) const;
-  // The same in the order of groups() and without state, to be filled by take(). end_step() ends that.
-  std::vector<SavedParameter> to_fill() const;
+  std::map<Rank, std::vector<SavedParameter>> held(const std::vector<SavedValues>& states) const override;
+  std::vector<SavedParameter> to_fill() const override;
 
   // What the archive of a part has in addition, and whether one fits.
   void save(torch::serialize::OutputArchive& archive) const;
@@ -102,7 +96,7 @@ class ParameterShards {
   Cut cut_of(Rank rank) const;
   std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
-  void make_parts(const Groups& groups, Rank copies);
+  void make_parts(const Groups& groups);
   void add_part(std::size_t parameter, Rank number, std::vector<at::Tensor>& leaves);
   Status give_gradients();
   SteppedPart stepped(const Part& part) const;
@@ -111,6 +105,7 @@ class ParameterShards {
 
   const ScopeReference runtime_;
   const Rank rank_, ranks_;             // its number and theirs, as the parameters are divided
+  const Rank copies_;                   // of each part
   std::vector<at::Tensor> parameters_;  // in order, each once
   at::Device device_{at::kCPU};         // of all
   std::vector<std::int64_t> offsets_;   // bytes of the block

@@ -1,160 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/sharding/recoverable_shards.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstring>
-#include <utility>
-
-#include "core/base/error.h"
-#include "core/byte_exchange.h"
-#include "core/observe/operations_ended.h"
-#include "rueda/rueda.h"
+#include <memory>
 
 namespace rueda {
 namespace {
 
-ParameterShards::Groups whole_groups(const ParameterShards::Groups& groups) {
-  ParameterShards::Groups whole;
+DividedParts::Groups whole_groups(const DividedParts::Groups& groups) {
+  DividedParts::Groups whole;
   for (const auto& group : groups) whole.emplace_back(group.params());
   return whole;
-}
-
-// In another generation the same may succeed.
-bool ranks_have_failed(const Error& error) {
-  return error.code() != StatusCode::invalid_argument && error.code() != StatusCode::not_initialized;
-}
-
-// A job of the default Runtime goes on after a loss only if it is elastic.
-bool outlives_losses(const Runtime& runtime) {
-  return is_elastic() || !is_initialized() || &runtime != &default_runtime();
 }
 
 }  // namespace
 
 RecoverableShards::RecoverableShards(const Groups& groups, Rank copies, bool alone, Runtime& runtime)
-    : given_(whole_groups(groups)),
-      copies_(copies),
-      shards_(std::make_unique<ParameterShards>(groups, ParameterShards::Division{.alone = alone}, runtime)) {
-  if (copies < 0)
-    refuse(fmt::format("rank {}: part_copies is {}; it must be 0 or more", runtime.topology().rank, copies));
-  versions_.division = alone ? 0 : 1;
-}
-
-void RecoverableShards::check_divided() const {
-  if (divided()) return;
-  refuse(fmt::format(
-      "rank {}: this sharded optimizer was made outside of elastic::run(), which divides it among the ranks. "
-      "Keep it in the elastic state of run(), and use it in the function that run() calls.",
-      shards_->runtime().topology().rank));
-}
-
-void RecoverableShards::begin_step(const Groups& stepped) {
-  throw_kept_back();
-  check_divided();
-  if (restored_) {
-    refuse(
-        fmt::format("restore() went back to step {} of a sharded optimizer, and this rank has the parts of "
-                    "step {}: call sync() of the elastic state before the next step",
-                    versions_.committed, versions_.live));
-  }
-  try {
-    shards_->begin_step(stepped);
-  } catch (const Error& error) {
-    due_ = recoverable_ && ranks_have_failed(error);
-    throw;
-  }
-  due_ = false;
-  former_.clear();
-}
-
-void RecoverableShards::end_step(bool well) {
-  versions_.live = well ? versions_.live + 1 : kTorn;
-  try {
-    shards_->end_step(well);
-  } catch (const Error& error) {
-    if (!recoverable_ || !well || !ranks_have_failed(error)) throw;
-    failure_ = {error.code(), error.what()};
-  }
-  operations_ = operations_ended(shards_->runtime().metrics());
-}
-
-bool RecoverableShards::stepped_alone() const {
-  return divided() && versions_.live == versions_.committed + 1 &&
-         operations_ == operations_ended(shards_->runtime().metrics());
-}
-
-HeldParts RecoverableShards::hold(const States& states) const {
-  return {versions_.division, shards_->ranks(), versions_.live, shards_->held(states)};
-}
-
-// Before the first division the parameters are as the program has made them: others need no copy.
-void RecoverableShards::save(States states) {
-  note();
-  if (!divided()) return;
-  HeldParts& kept = kept_.emplace(hold(states));
-  for (auto& [part, pieces] : kept.parts) {
-    for (SavedParameter& piece : pieces) {
-      piece.value = piece.value.clone();
-      for (auto& [name, value] : piece.state) {
-        if (value.isTensor()) value = value.toTensor().detach().clone();
-      }
-    }
-  }
-}
-
-void RecoverableShards::note() {
-  kept_.reset();
-  versions_.committed = versions_.live;
-  restored_ = false;
-}
-
-void RecoverableShards::agree_on_version(Rank root, Runtime& runtime) {
-  versions_.is_source = runtime.topology().rank == root;
-  std::int64_t version = restored_ && kept_ ? versions_.committed : versions_.live;
-  std::string bytes(reinterpret_cast<const char*>(&version), sizeof version);
-  broadcast_bytes(bytes, root, runtime.next_name("elastic_version", kWorld), runtime);
-  std::memcpy(&versions_.target, bytes.data(), sizeof version);
-}
-
-void RecoverableShards::end_due_step() {
-  due_ = false;
-  ++versions_.live;
-}
-
-// A process that is new has parts of its own making: they count only if nobody has others.
-std::vector<HeldParts> RecoverableShards::all_held(const States& states) const {
-  std::vector<HeldParts> held = former_;
-  if (kept_) held.push_back(*kept_);
-  if (versions_.live != kTorn && (divided() || versions_.is_source)) held.push_back(hold(states));
-  return held;
-}
-
-std::vector<SavedParameter> RecoverableShards::divide(const States& states, Runtime& runtime) {
-  const std::int64_t version = versions_.target;
-  const std::string name = runtime.next_name("elastic_parts", kWorld);
-  std::vector<HeldParts> held = all_held(states);
-  const auto holdings = gather_holdings(held, name + ".holdings", runtime);
-  const Sources sources = choose_sources(holdings, version);
-  std::int64_t newest = 0;
-  for (const auto& of_rank : holdings) {
-    for (const Holding& each : of_rank) newest = std::max(newest, each.division);
-  }
-  const ParameterShards::Division division{.copies = recoverable_ && outlives_losses(runtime) ? copies_ : 0};
-  auto divided = std::make_unique<ParameterShards>(given_, division, runtime);
-  std::vector<SavedParameter> parts = divided->to_fill();
-  receive_parts(held, version, sources, parts, name, runtime);
-  divided->end_step(true);
-
-  std::erase_if(held, [&](const HeldParts& each) { return each.version != version; });
-  former_ = std::move(held);
-  shards_ = std::move(divided);
-  due_ = restored_ = false;
-  failure_ = {};
-  versions_.division = newest + 1;
-  versions_.live = version;  // the commit that follows makes it the committed one
-  return parts;
-}
+    : RecoverableParts(
+          std::make_unique<ParameterShards>(groups, ParameterShards::Division{.alone = alone}, runtime),
+          copies, alone,
+          [given = whole_groups(groups)](const DividedParts&, Rank copies_of_each, Runtime& of_ranks) {
+            return std::make_unique<ParameterShards>(
+                given, ParameterShards::Division{.copies = copies_of_each}, of_ranks);
+          }) {}
 
 }  // namespace rueda

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <exception>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files/whole_file.h"
 #include "core/engine/runtime.h"
+#include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/sharding/state_dict.h"
 #include "frameworks/torch/sharding/unit_scheduler.h"
 #include "rueda/torch/state/stateful.h"
@@ -19,7 +20,7 @@ UnitCall::UnitCall(std::shared_ptr<UnitScheduler> units, const torch::nn::Module
   if (unit == nullptr) {
     unit_ = UnitScheduler::kRoot;
   } else {
-    unit_ = units_->units_.find(*unit);
+    unit_ = units_->units_->find(*unit);
   }
   if (unit_) units_->enter(*unit_);
 }
@@ -38,7 +39,8 @@ void UnitCall::check_root() const {
 
 ShardedModelPart::ShardedModelPart(torch::nn::Module& module, const ShardedModelOptions& options,
                                    Runtime& runtime)
-    : units_(std::make_shared<UnitScheduler>(module, options, runtime)) {}
+    : units_(std::make_shared<UnitScheduler>(module, options, runtime,
+                                             Generations::of_process().meet_later(runtime))) {}
 
 ShardedModelPart::~ShardedModelPart() = default;
 
@@ -47,22 +49,24 @@ GradientNorm ShardedModelPart::clip_grad_norm(double most) { return units_->clip
 void ShardedModelPart::forget_gradients() { units_->forget_gradients(); }
 
 ShardedModelPart::Groups ShardedModelPart::pieces(const Groups& groups) const {
-  return units_->groups(groups);
+  return units_->make_groups(groups);
 }
 ShardedModelPart::Groups ShardedModelPart::pieces_of_all() const {
-  return units_->groups({torch::optim::OptimizerParamGroup(units_->parameters())});
+  return units_->make_groups({torch::optim::OptimizerParamGroup(units_->parameters())});
 }
 
-void ShardedModelPart::step_part(const Groups& stepped, const std::function<void()>& step) {
-  units_->begin_step(stepped);
-  std::exception_ptr failure;
-  try {
-    step();
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  units_->end_step(!failure);  // the others wait for it
-  if (failure) std::rethrow_exception(failure);
+void ShardedModelPart::step_pieces(const Optimizer& optimizer) {
+  units_->prepare_step();
+  step_parts(optimizer);
+}
+
+RecoverableParts& ShardedModelPart::recoverable() const { return units_->recoverable(); }
+void ShardedModelPart::step_begins() { units_->step_begins(); }
+void ShardedModelPart::begin_generation(Runtime&) { units_->begin_generation(); }
+
+void ShardedModelPart::drop_gradients() {
+  for (const at::Tensor& parameter : units_->parameters()) parameter.mutable_grad().reset();
+  if (!units_->recoverable().may_be_due()) units_->forget_gradients();
 }
 
 void ShardedModelPart::save_part(torch::serialize::OutputArchive& archive, const Optimizer& optimizer) const {

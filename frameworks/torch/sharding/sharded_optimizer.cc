@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rueda/torch/sharding/sharded_optimizer.h"
 
-#include <exception>
 #include <utility>
 
-#include "core/byte_exchange.h"
 #include "core/engine/runtime.h"
 #include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/reducer/gradient_options.h"
 #include "frameworks/torch/sharding/recoverable_shards.h"
-#include "rueda/torch/state/parameter_groups.h"
 
 namespace rueda {
 
@@ -38,40 +35,15 @@ GradientReducer& Sharded::reducer() const {
 
 bool Sharded::before_zero_grad() const { return !reducer_ || reducer_->before_zero_grad(); }
 
-void Sharded::step_part(const torch::optim::Optimizer& optimizer) {
-  try {
-    shards_->begin_step(optimizer.param_groups());
-  } catch (const Error&) {
-    due_options_ = saved_groups(optimizer);
-    throw;
-  }
-  std::exception_ptr failure;
-  try {
-    step_leaves();
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  shards_->end_step(!failure);
-  if (failure) std::rethrow_exception(failure);
+RecoverableParts& Sharded::recoverable() const { return *shards_; }
+
+bool Sharded::changes_in_steps_only() const { return distributed_.schedule == SyncSchedule::every_step(); }
+
+void Sharded::drop_gradients() {
+  for (const at::Tensor& parameter : parameters()) parameter.mutable_grad().reset();
 }
 
-void Sharded::divide(torch::optim::Optimizer& optimizer, Rank root, Runtime& runtime) {
-  const Rank rank = runtime.topology().rank;
-  shards_->agree_on_version(root, runtime);
-  if (shards_->is_step_due()) {
-    const std::vector<SavedValues> options = saved_groups(optimizer);
-    give_groups(optimizer, due_options_, rank);
-    step_leaves();
-    shards_->end_due_step();
-    give_groups(optimizer, options, rank);
-  }
-  std::string options;
-  if (rank == root) options = bytes_of(SavedModel{.parameters = {}, .groups = saved_groups(optimizer)});
-  broadcast_bytes(options, root, runtime.next_name("elastic_options", kWorld), runtime);
-  const std::vector<SavedParameter> states = shards_->divide(saved_states(optimizer), runtime);
-  for (std::size_t i = 0; i < parts().size(); ++i) optimizer.param_groups()[i].params() = parts()[i].params();
-  give_groups(optimizer, saved_of(options).groups, rank);
-  give_states(optimizer, make_state(), parameters_of(parts()), states);
+void Sharded::begin_generation(Runtime& runtime) {
   const Generations::InRun all_ranks_are_here;
   make_reducer(runtime);
 }

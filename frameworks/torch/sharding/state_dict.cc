@@ -17,10 +17,11 @@ namespace {
 
 using torch::optim::Optimizer;
 
-// The pieces of a unit that this rank has.
-std::vector<SavedParameter> pieces_of(const FlatParameter& unit) {
+// The pieces of a unit that this rank has: its own, or also its copies of others.
+std::vector<SavedParameter> pieces_of(const FlatParameter& unit, bool copies) {
   std::vector<SavedParameter> pieces;
   for (const FlatParameter::Piece& piece : unit.pieces()) {
+    if (piece.part != 0 && !copies) break;
     const FlatParameter::Parameter& parameter = unit.parameters()[piece.parameter];
     pieces.push_back(
         {parameter.name, piece.begin, piece.end, parameter.tensor.numel(), piece.leaf.detach(), {}});
@@ -29,7 +30,7 @@ std::vector<SavedParameter> pieces_of(const FlatParameter& unit) {
 }
 
 SavedModel saved_part_of(const FlatParameter& unit, const Optimizer& optimizer) {
-  SavedModel saved{.parameters = pieces_of(unit)};
+  SavedModel saved{.parameters = pieces_of(unit, /*copies=*/false)};
   for (std::size_t i = 0; i < saved.parameters.size(); ++i) {
     saved.parameters[i].value = saved.parameters[i].value.cpu();
     saved.parameters[i].state = saved_state_of({.leaf = unit.pieces()[i].leaf}, optimizer).state;
@@ -69,6 +70,7 @@ SavedModel saved_part(UnitScheduler& units, const Optimizer& optimizer) {
 SavedModel gather_saved(UnitScheduler& units, const Optimizer& optimizer, Rank root) {
   const at::NoGradGuard no_grad;
   const bool is_root = units.runtime().topology().rank == root;
+  units.recoverable().check_divided();
   SavedModel saved;
   for (const auto& unit : units.units()) {
     std::vector<SavedParameter> whole;
@@ -84,8 +86,12 @@ void load_saved(UnitScheduler& units, Optimizer& optimizer, const MakeState& mak
                 const std::function<bool(SavedModel&)>& next) {
   const at::NoGradGuard no_grad;
   const Rank rank = units.runtime().topology().rank;
+  const bool alone = !units.recoverable().divided();
   units.release_all();
-  barrier_before(units.next_name(), "load", "a ShardedModel", {}, units.runtime());  // nobody reads any more
+  if (!alone) {  // nobody reads any more
+    units.recoverable().begin_load(saved_states(optimizer));
+    barrier_before(units.next_name(), "load", "a ShardedModel", {}, units.runtime());
+  }
   Status own;
   auto attempt = [&](const auto& action) {
     try {
@@ -95,7 +101,8 @@ void load_saved(UnitScheduler& units, Optimizer& optimizer, const MakeState& mak
     }
   };
   std::vector<SavedParameter> parts;
-  for (const auto& unit : units.units()) std::ranges::move(pieces_of(*unit), std::back_inserter(parts));
+  for (const auto& unit : units.units())
+    std::ranges::move(pieces_of(*unit, /*copies=*/true), std::back_inserter(parts));
   std::vector<std::int64_t> taken(parts.size());
   std::vector<SavedValues> groups;
   for (bool more = true; std::exchange(more, false);) {
@@ -118,12 +125,22 @@ void load_saved(UnitScheduler& units, Optimizer& optimizer, const MakeState& mak
     give_states(optimizer, make_state, leaves_of(units), parts);
   });
   units.mark_parameters_changed();
+  if (alone) return throw_if_error(own);
   barrier_before(units.next_name(), "use", "a ShardedModel that was loaded", own, units.runtime());
+  units.recoverable().end_load();
 }
 
 // The root sends each unit's parameters whole, and every rank takes its pieces.
 void scatter_saved(UnitScheduler& units, Optimizer& optimizer, const MakeState& make_state,
                    const SavedModel& saved, Rank root) {
+  if (!units.recoverable().divided()) {
+    bool given = false;
+    return load_saved(units, optimizer, make_state, [&](SavedModel& own) {
+      if (std::exchange(given, true)) return false;
+      own = saved;
+      return true;
+    });
+  }
   const bool is_root = units.runtime().topology().rank == root;
   auto bytes_for = [&](const FlatParameter& unit) {
     SavedModel part{.groups = saved.groups};

@@ -17,12 +17,12 @@ constexpr double kTiny = 1e-6;  // as clip_grad_norm_ of LibTorch
 
 }  // namespace
 
-UnitGradients::UnitGradients(ModelUnits& units, const ShardedModelOptions& options)
+UnitGradients::UnitGradients(ModelUnits& units)
     : units_(units),
-      reduction_{.op = options.op,
-                 .postscale_factor = 1.0 / options.backward_passes_per_step,
-                 .compression = options.compression},
-      passes_per_step_(options.backward_passes_per_step),
+      reduction_{.op = units.options().op,
+                 .postscale_factor = 1.0 / units.options().backward_passes_per_step,
+                 .compression = units.options().compression},
+      passes_per_step_(units.options().backward_passes_per_step),
       states_(units.size()),
       came_(units.parameters().size()) {}
 

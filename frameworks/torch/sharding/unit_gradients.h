@@ -18,7 +18,7 @@ namespace rueda {
 class UnitGradients {
  public:
   // The units outlive it.
-  UnitGradients(ModelUnits& units, const ShardedModelOptions& options);
+  explicit UnitGradients(ModelUnits& units);
 
   int passes_per_step() const { return passes_per_step_; }
   // Whether the step has had its backward passes.

@@ -5,18 +5,38 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/sharding/step_barrier.h"
 
 namespace rueda {
+namespace {
 
-UnitScheduler::UnitScheduler(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime)
-    : units_(module, options, runtime),
-      gradients_(units_, options),
-      users_(units_.size()),
-      hooks_(static_cast<GradientListener&>(*this), units_.parameters()) {}
+std::unique_ptr<DividedParts> divide_units(const DividedParts& present, Rank copies, Runtime& runtime) {
+  return std::make_unique<ModelUnits>(static_cast<const ModelUnits&>(present), copies, runtime);
+}
+
+}  // namespace
+
+UnitScheduler::UnitScheduler(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime,
+                             bool alone)
+    : parts_(std::make_unique<ModelUnits>(module, options, alone, runtime), options.part_copies, alone,
+             divide_units),
+      units_(&static_cast<ModelUnits&>(parts_.parts())),
+      gradients_(std::in_place, *units_),
+      users_(units_->size()),
+      hooks_(static_cast<GradientListener&>(*this), units_->parameters()) {}
+
+// Nothing is left of a pass that has failed.
+void UnitScheduler::begin_generation() {
+  units_ = &static_cast<ModelUnits&>(parts_.parts());
+  gradients_.emplace(*units_);
+  order_.forget();
+  forwards_ = 0;
+  backward_pass_ = -1;
+  for (const at::Tensor& parameter : parameters()) parameter.mutable_grad().reset();
+}
 
 void UnitScheduler::enter(std::size_t unit) {
   const bool first = unit == kRoot && users_[kRoot] == 0;
@@ -24,7 +44,7 @@ void UnitScheduler::enter(std::size_t unit) {
     begin_pass();
   } else if (users_[kRoot] == 0 && current_backward_pass() < 0) {
     refuse(fmt::format("rank {}: the unit '{}' runs outside of a pass; call the model by ShardedModel::run()",
-                       rank(), units_[unit].name()));
+                       rank(), unit_at(unit).name()));
   }
   need(unit);
   ++users_[unit];
@@ -38,7 +58,7 @@ void UnitScheduler::leave(std::size_t unit) {
 
 void UnitScheduler::begin_pass() {
   if (current_backward_pass() < 0 && backward_pass_ >= 0) forget_pass();  // it has failed
-  for (const auto& unit : units_.all()) {
+  for (const auto& unit : units_->all()) {
     if (!unit->gathering()) continue;
     unit->end_gather();
     unit->release();
@@ -48,21 +68,21 @@ void UnitScheduler::begin_pass() {
 }
 
 void UnitScheduler::need(std::size_t unit) {
-  if (units_[unit].resident() || units_[unit].empty()) return;
-  if (units_[unit].present()) units_[unit].note_use();
-  if (unit == kRoot && units_[kRoot].present()) return;
+  if (unit_at(unit).resident() || unit_at(unit).empty()) return;
+  if (unit_at(unit).present()) unit_at(unit).note_use();
+  if (unit == kRoot && (*units_)[kRoot].present()) return;
   order_.note(unit);
   try {
     together([&] {
-      if (!units_[unit].present() && !units_[unit].gathering())
-        units_[unit].begin_gather(next_name(), runtime());
+      if (!unit_at(unit).present() && !unit_at(unit).gathering())
+        unit_at(unit).begin_gather(next_name(), runtime());
       const std::optional<std::size_t> next = order_.expected();
-      if (next && !units_[*next].present() && !units_[*next].gathering())
-        units_[*next].begin_gather(next_name(), runtime());
-      if (units_[unit].gathering()) units_[unit].end_gather();
+      if (next && !(*units_)[*next].present() && !(*units_)[*next].gathering())
+        (*units_)[*next].begin_gather(next_name(), runtime());
+      if (unit_at(unit).gathering()) unit_at(unit).end_gather();
     });
   } catch (...) {
-    for (const auto& each : units_.all()) each->forget_gather();
+    for (const auto& each : units_->all()) each->forget_gather();
     order_.forget();
     throw;
   }
@@ -70,14 +90,14 @@ void UnitScheduler::need(std::size_t unit) {
 
 void UnitScheduler::release(std::size_t unit) {
   if (users_[unit] > 0 || (unit == kRoot && forwards_ > 0)) return;
-  if (units_[unit].gathering()) units_[unit].end_gather();
-  units_[unit].release();
+  if (unit_at(unit).gathering()) unit_at(unit).end_gather();
+  unit_at(unit).release();
 }
 
 void UnitScheduler::check_root(std::size_t unit) const {
   if (unit != kRoot)
     refuse(fmt::format("rank {}: the unit '{}' returns something that is not a tensor", rank(),
-                       units_[unit].name()));
+                       unit_at(unit).name()));
 }
 
 void UnitScheduler::watch(const at::Tensor& output, std::size_t unit) {
@@ -102,12 +122,13 @@ void UnitScheduler::note_backward_pass() {
         "checkpointing, use the non-reentrant kind; after a failure, run the model anew.",
         rank()));
   }
-  if (gradients_.passes_done()) {
+  if (gradients_->passes_done()) {
     refuse(fmt::format(
         "rank {}: a backward pass after the last of its step (backward_passes_per_step is {}). Call step() "
         "first, or raise backward_passes_per_step to the number of backward passes per step.",
-        rank(), gradients_.passes_per_step()));
+        rank(), gradients_->passes_per_step()));
   }
+  parts_.check_divided();
   backward_pass_ = pass;
   at_end_of_backward_pass([units = weak_from_this()] {
     if (const std::shared_ptr<UnitScheduler> self = units.lock()) self->end_backward_pass();
@@ -116,22 +137,22 @@ void UnitScheduler::note_backward_pass() {
 
 void UnitScheduler::before_accumulation(std::size_t index) {
   note_backward_pass();
-  if (!gradients_.has(index)) return;
-  const auto [unit, parameter] = units_.place(index);
+  if (!gradients_->has(index)) return;
+  const auto [unit, parameter] = units_->place(index);
   refuse(fmt::format("rank {}: parameter '{}' receives a second gradient in one backward pass", rank(),
-                     units_[unit].parameters()[parameter].name));
+                     unit_at(unit).parameters()[parameter].name));
 }
 
 void UnitScheduler::after_accumulation(std::size_t index) {
-  if (!parameters()[index].grad().defined() || !gradients_.note(index)) return;
-  const std::size_t unit = units_.place(index).unit;
+  if (!parameters()[index].grad().defined() || !gradients_->note(index)) return;
+  const std::size_t unit = units_->place(index).unit;
   // What is frozen may still be needed: nothing tells when not.
   const auto frozen = [](const FlatParameter::Parameter& each) { return !each.tensor.requires_grad(); };
-  if (unit != kRoot && std::ranges::none_of(units_[unit].parameters(), frozen)) release(unit);
+  if (unit != kRoot && std::ranges::none_of(unit_at(unit).parameters(), frozen)) release(unit);
 }
 
 void UnitScheduler::end_backward_pass() {
-  gradients_.end_pass();
+  gradients_->end_pass();
   forget_pass();
 }
 
@@ -139,30 +160,23 @@ void UnitScheduler::end_backward_pass() {
 void UnitScheduler::forget_pass() {
   backward_pass_ = -1;
   forwards_ = std::max(forwards_ - 1, 0);
-  gradients_.forget_pass();
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) release(unit);
+  gradients_->forget_pass();
+  for (std::size_t unit = 0; unit < units_->size(); ++unit) release(unit);
 }
 
 void UnitScheduler::release_all() {
   forwards_ = 0;
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) release(unit);
+  for (std::size_t unit = 0; unit < units_->size(); ++unit) release(unit);
 }
 
-void UnitScheduler::begin_step(const Groups& stepped) {
+void UnitScheduler::prepare_step() {
   release_all();
-  gradients_.correct_passes();
-  const Status own = units_.check_step(stepped);
-  together([&] { barrier_before(next_name(), "step", "a ShardedModel", own, runtime()); });
+  gradients_->correct_passes();
 }
 
-void UnitScheduler::end_step(bool well) {
-  gradients_.begin_step();
-  mark_parameters_changed();
-  barrier_after_step(next_name(), well, runtime());
-}
-
-void UnitScheduler::mark_parameters_changed() {
-  for (const at::Tensor& parameter : parameters()) mark_changed(parameter);
+GradientNorm UnitScheduler::clip(double most) {
+  parts_.check_divided();
+  return gradients_->clip(most);
 }
 
 }  // namespace rueda

@@ -30,31 +30,36 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
  public:
   using Groups = ModelUnits::Groups;
 
-  // Collective; as ModelUnits. Held by a shared_ptr.
-  UnitScheduler(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime);
+  // Collective, unless `alone`; as ModelUnits. Held by a shared_ptr.
+  UnitScheduler(torch::nn::Module& module, const ShardedModelOptions& options, Runtime& runtime,
+                bool alone = false);
   UnitScheduler(const UnitScheduler&) = delete;
   UnitScheduler& operator=(const UnitScheduler&) = delete;
 
   // Whether all ranks have one copy; the root and the units; all parameters, each once.
-  bool shared() const { return units_.shared(); }
-  std::vector<std::unique_ptr<FlatParameter>>& units() { return units_.all(); }
-  const std::vector<at::Tensor>& parameters() const { return units_.parameters(); }
-  // The groups with this rank's pieces in place of the parameters.
-  Groups groups(const Groups& given) { return units_.groups(given); }
-  Runtime& runtime() const { return units_.runtime(); }
+  bool shared() const { return units_->shared(); }
+  std::vector<std::unique_ptr<FlatParameter>>& units() { return units_->all(); }
+  const std::vector<at::Tensor>& parameters() const { return units_->parameters(); }
+  // The groups with this rank's pieces in place of the parameters. Called once.
+  Groups make_groups(const Groups& given) { return units_->make_groups(given); }
+  Runtime& runtime() const { return units_->runtime(); }
   // A name for the next operation of all ranks.
-  std::string next_name() { return units_.next_name(); }
+  std::string next_name() { return units_->next_name(); }
 
-  // Around the step of the pieces.
-  void begin_step(const Groups& stepped);
-  void end_step(bool well);
-  void forget_gradients() { gradients_.forget(); }
+  // The parts, which may be divided anew; begin_generation() follows.
+  RecoverableParts& recoverable() { return parts_; }
+  void begin_generation();
+
+  // Before recoverable().begin_step(), and after it.
+  void prepare_step();
+  void step_begins() { gradients_->begin_step(); }
+  void forget_gradients() { gradients_->forget(); }
   // What is gathered is free again: of parameters that are about to change. All ranks do it.
   void release_all();
   // Graphs that have saved them refuse to run.
-  void mark_parameters_changed();
+  void mark_parameters_changed() { units_->mark_parameters_changed(); }
   // The 2-norm of all gradients; they are scaled down to `most` if it is more. Collective.
-  GradientNorm clip(double most) { return gradients_.clip(most); }
+  GradientNorm clip(double most);
 
  private:
   friend class UnitCall;
@@ -64,7 +69,6 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   void leave(std::size_t unit);
   void begin_pass();
   void need(std::size_t unit);
-  void fetch(std::size_t unit);
   void release(std::size_t unit);
 
   void watch(const at::Tensor& output, std::size_t unit);
@@ -76,10 +80,12 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   void note_backward_pass();
   void end_backward_pass();
   void forget_pass();
-  Rank rank() const { return units_.rank(); }
+  Rank rank() const { return units_->rank(); }
+  FlatParameter& unit_at(std::size_t unit) const { return (*units_)[unit]; }
 
-  ModelUnits units_;
-  UnitGradients gradients_;
+  RecoverableParts parts_;
+  ModelUnits* units_;                       // the present ones
+  std::optional<UnitGradients> gradients_;  // of these; never empty
   GatherOrder order_;
   std::vector<int> users_;  // of units: calls that run
   int forwards_ = 0;        // whose backward pass has not been

@@ -7,13 +7,15 @@
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
 // FAILS_AT: the step in which the program throws an error of its own. DIES_EARLY: the number of a worker that
 // is killed between init() and its optimizer. SHARDED: each rank has a part of the optimizer, of a larger
-// network. PART_COPIES: DistributedOptions::part_copies.
+// network; SHARDED=model: of the network, too, which GATHERED=1 gathers even on one host. PART_COPIES: the
+// option of that name.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <concepts>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -45,9 +47,11 @@ int part_copies() {
   return std::getenv("PART_COPIES") == nullptr ? 1 : static_cast<int>(number_from("PART_COPIES"));
 }
 
+bool is_sharded() { return std::getenv("SHARDED") != nullptr; }
+
 // A network in float64, with values that are the same everywhere, and a parameter that counts.
 torch::nn::Sequential make_network(std::int64_t samples) {
-  const std::int64_t hidden = std::getenv("SHARDED") == nullptr ? 8 : 2000;
+  const std::int64_t hidden = is_sharded() ? 2000 : 8;
   torch::nn::Sequential network(torch::nn::Linear(3, hidden), torch::nn::Tanh(),
                                 torch::nn::BatchNorm1d(hidden), torch::nn::Linear(hidden, 1));
   network->to(torch::kFloat64);
@@ -64,14 +68,17 @@ torch::nn::Sequential make_network(std::int64_t samples) {
 // Purpose: a network, its data and its optimizer.
 template <class Optimizer>
 class Training {
+  static constexpr bool kIsModel = std::derived_from<Optimizer, rueda::ShardedModelPart>;
+
  public:
   explicit Training(std::int64_t samples)
       : inputs_((torch::arange(samples * 3, torch::kFloat64) * 1.7).sin().reshape({samples, 3})),
         targets_((torch::arange(samples, torch::kFloat64) * 2.3).sin().reshape({samples, 1})),
         network_(make_network(samples)),
         counts_(network_->named_parameters()["counts"]),
-        optimizer_(groups(), torch::optim::SGDOptions(0.002).momentum(0.9),
-                   rueda::DistributedOptions{.op = rueda::ReduceOp::sum, .part_copies = part_copies()}) {}
+        optimizer_(make_optimizer()) {
+    if constexpr (kIsModel) runner_ = optimizer_.runner();
+  }
 
   torch::nn::Sequential& network() { return network_; }
   auto& optimizer() { return optimizer_; }
@@ -79,16 +86,36 @@ class Training {
   void train(const std::vector<std::size_t>& batch, double seconds) {
     const torch::Tensor rows = torch::tensor(std::vector<std::int64_t>(batch.begin(), batch.end()));
     optimizer_.zero_grad();
-    const auto loss = torch::mse_loss(network_->forward(inputs_.index_select(0, rows)),
-                                      targets_.index_select(0, rows), at::Reduction::Sum);
-    (loss + counts_.index_select(0, rows).sum()).backward();
+    const torch::Tensor loss = in_pass([&] {
+      const auto error = torch::mse_loss(forward(inputs_.index_select(0, rows)),
+                                         targets_.index_select(0, rows), at::Reduction::Sum);
+      return error + counts_.index_select(0, rows).sum();
+    });
+    loss.backward();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     optimizer_.step();
   }
 
+  // Copies all parameters, as they are then. Collective.
+  void note_values() {
+    const torch::NoGradGuard no_grad;
+    values_.clear();
+    in_pass([&] {
+      for (auto& layer : *network_) {
+        runner_(*layer.ptr(), [&] {
+          for (const torch::Tensor& each : layer.ptr()->parameters()) values_.push_back(each.clone());
+          return torch::Tensor();
+        });
+      }
+      values_.push_back(counts_.clone());
+      return torch::Tensor();
+    });
+  }
+
   std::string applied() const {
+    const torch::Tensor& counts = values_.back();
     std::map<std::int64_t, std::int64_t> times;
-    for (std::int64_t i = 0; i < counts_.numel(); ++i) ++times[std::lround(-counts_[i].item<double>())];
+    for (std::int64_t i = 0; i < counts.numel(); ++i) ++times[std::lround(-counts[i].item<double>())];
     std::string words;
     for (const auto& [number, samples] : times)
       words += fmt::format("{}{}: {}", words.empty() ? "" : ", ", number, samples);
@@ -97,7 +124,8 @@ class Training {
 
   double weighted_sum() const {
     double sum = 0, weight = 1;
-    for (const torch::Tensor& each : network_parameters()) {
+    for (std::size_t i = 0; i + 1 < values_.size(); ++i) {
+      const torch::Tensor& each = values_[i];
       const auto weights = torch::arange(1, each.numel() + 1, torch::kFloat64).sqrt() * ++weight;
       sum += (each.detach().flatten() * weights).sum().item<double>();
     }
@@ -105,6 +133,33 @@ class Training {
   }
 
  private:
+  Optimizer make_optimizer() {
+    const auto options = torch::optim::SGDOptions(0.002).momentum(0.9);
+    if constexpr (kIsModel) {
+      const rueda::ShardedModelOptions sharded{.units = {"0", "2", "3"},
+                                               .op = rueda::ReduceOp::sum,
+                                               .share = std::getenv("GATHERED") == nullptr,
+                                               .part_copies = part_copies()};
+      return Optimizer(*network_, sharded, groups(), options);
+    } else {
+      return Optimizer(groups(), options,
+                       rueda::DistributedOptions{.op = rueda::ReduceOp::sum, .part_copies = part_copies()});
+    }
+  }
+
+  template <class Forward>
+  torch::Tensor in_pass(Forward forward) {
+    if constexpr (kIsModel)
+      return optimizer_.run(forward);
+    else
+      return forward();
+  }
+  torch::Tensor forward(torch::Tensor values) {
+    for (auto& layer : *network_)
+      values = runner_(*layer.ptr(), [&] { return layer.template forward<torch::Tensor>(values); });
+    return values;
+  }
+
   std::vector<torch::Tensor> network_parameters() const {
     std::vector<torch::Tensor> parameters;
     for (const auto& each : network_->named_parameters()) {
@@ -122,7 +177,9 @@ class Training {
   torch::Tensor inputs_, targets_;
   torch::nn::Sequential network_;
   torch::Tensor counts_;
+  rueda::UnitRunner runner_;  // of a ShardedModel
   Optimizer optimizer_;
+  std::vector<torch::Tensor> values_;  // of note_values()
 };
 
 // The numbers that the program keeps besides the model.
@@ -164,6 +221,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
       sampler.set_epoch(static_cast<std::size_t>(progress.epoch));
       state.commit();
     }
+    training.note_values();
   });
   if (rueda::rank() == 0) {
     say(fmt::format("epochs: {}, applied: {{{}}}", progress.epoch, training.applied()));
@@ -181,8 +239,11 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
-    const auto train = std::getenv("SHARDED") == nullptr ? run<rueda::DistributedOptimizer<torch::optim::SGD>>
-                                                         : run<rueda::ShardedOptimizer<torch::optim::SGD>>;
+    using torch::optim::SGD;
+    const bool is_model = is_sharded() && std::string(std::getenv("SHARDED")) == "model";
+    const auto train = is_model       ? run<rueda::ShardedModel<SGD>>
+                       : is_sharded() ? run<rueda::ShardedOptimizer<SGD>>
+                                      : run<rueda::DistributedOptimizer<SGD>>;
     train(std::atoll(arguments[1]), std::atoll(arguments[2]), std::atof(arguments[3]));
   } catch (const rueda::LeftJob&) {
     return 0;

@@ -53,9 +53,9 @@ class Kept {
   // Keeps the module that `module` holds.
   template <class M>
   Kept(const torch::nn::ModuleHolder<M>& module) : Kept(module.ptr()) {}
-  // Keeps state and options. Steps of a DistributedOptimizer or a ShardedOptimizer make light commits
-  // possible. A ShardedOptimizer also keeps its parameters, so modules leave them out. Throws InvalidArgument
-  // for a ShardedModel, since the part of a lost rank cannot be recovered.
+  // Keeps state and options. Steps of a DistributedOptimizer, a ShardedOptimizer or a ShardedModel make light
+  // commits possible. A ShardedOptimizer and a ShardedModel also keep their parameters, so modules leave
+  // these out.
   Kept(torch::optim::Optimizer& optimizer);
   // Keeps the number of steps. The optimizer, with its learning rate, is a part of the same State.
   Kept(torch::optim::LRScheduler& scheduler);

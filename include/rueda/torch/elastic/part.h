@@ -51,7 +51,8 @@ class Part {
   virtual bool divides() const { return false; }
   // Returns the tensors that this Part alone keeps. Others leave them out.
   virtual std::vector<at::Tensor> owned() const { return {}; }
-  // Leaves these tensors out from now on, if they belong to the object.
+  // Leaves these tensors out from now on, if they belong to the object. A State calls it once, with the
+  // tensors of all its other parts, before it calls anything else.
   virtual void leave_out(const std::vector<at::Tensor>&) {}
   // Throws the failure of a step that had to be completed before its commit.
   virtual void check() const {}

@@ -6,16 +6,15 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "rueda/torch/reducer/gradient_norm.h"
+#include "rueda/torch/sharding/divided_optimizer.h"
 #include "rueda/torch/sharding/sharded_optimizer.h"
 #include "rueda/torch/sharding/unit_runner.h"
-#include "rueda/torch/state/per_rank_state.h"
 #include "rueda/torch/state/saved_model.h"
 
 namespace rueda {
@@ -32,15 +31,17 @@ struct ShardedModelOptions {
   // Inside one host all ranks share one copy of the parameters, and gather nothing. Applies to the host's
   // memory only, not to devices.
   bool share = true;
+  // Of a ShardedModel that an elastic::State keeps in an elastic job: so many further ranks keep a copy of
+  // each part, and step it. So as many ranks with neighbouring numbers may be lost at the same time. Each
+  // copy takes the memory of a part's values and state, the time of its step, and a message with its
+  // gradients in each step. 0: the loss of any rank ends the job.
+  int part_copies = 1;
 };
 
 // Purpose: the part of ShardedModel that does not depend on the type of its optimizer. Used by the thread
 // that trains.
-class ShardedModelPart : public PerRankState {
+class ShardedModelPart : public DividedOptimizer {
  public:
-  // Groups of parameters with their options, as torch's optimizers take them.
-  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
-
   // Tells whether all ranks of the host share one copy of the parameters, so that nothing is gathered.
   bool shares_parameters() const;
   // Returns the runner for modules whose layers are units.
@@ -67,8 +68,8 @@ class ShardedModelPart : public PerRankState {
   // of all.
   Groups pieces(const Groups& groups) const;
   Groups pieces_of_all() const;
-  // Runs `step`, which steps this rank's pieces. Returns after all ranks have stepped.
-  void step_part(const Groups& stepped, const std::function<void()>& step);
+  // Steps this rank's pieces. Returns after all ranks have stepped.
+  void step_pieces(const torch::optim::Optimizer& optimizer);
   void forget_gradients();
 
   // ShardedModel calls these for its functions of the same purpose.
@@ -81,6 +82,12 @@ class ShardedModelPart : public PerRankState {
   void scatter_state(Optimizer& optimizer, const MakeState& make_state, const SavedModel& saved, Rank root);
 
  private:
+  RecoverableParts& recoverable() const override;
+  std::string kind() const override { return "a ShardedModel"; }
+  void step_begins() override;
+  void drop_gradients() override;
+  void begin_generation(Runtime& runtime) override;
+
   const std::shared_ptr<UnitScheduler> units_;  // of the module
 };
 
@@ -93,6 +100,11 @@ class ShardedModelPart : public PerRankState {
 // module's parameters. param_groups() holds this rank's pieces, so schedulers work. The module works only
 // while its ShardedModel lives, unless parameters are shared. Used by one thread. All ranks construct it in
 // one order. Not for use with join().
+//
+// In an elastic job it may be made before elastic::run(), which divides it among the ranks; an elastic::State
+// keeps it. Until then the process has the whole model, and may only run passes without gradients, and load.
+// There param_groups() also holds copies of pieces of other ranks. Their gradients are there only inside of
+// step(): change those of this rank's pieces in place, and before step().
 template <class Opt>
 class ShardedModel : public ShardedModelPart, public Opt {
   static_assert(is_elementwise<Opt>,
@@ -129,7 +141,7 @@ class ShardedModel : public ShardedModelPart, public Opt {
       at::AutoGradMode gradients_on(true);
       loss = closure();
     }
-    step_part(this->param_groups(), [this] { Opt::step(nullptr); });
+    step_pieces(*this);
     return loss;
   }
 
@@ -144,7 +156,8 @@ class ShardedModel : public ShardedModelPart, public Opt {
   }
   // Returns the whole model by the names of the module on `root`, and nothing elsewhere. Collective.
   SavedModel state_dict(Rank root = 0) const { return gather_state(*this, root); }
-  // Loads `saved` of rank `root` on all ranks. Collective.
+  // Loads `saved` of rank `root` on all ranks. Collective. In an elastic job, before elastic::run(), each
+  // process loads its own `saved`, without the others. So do load() and load_parts().
   void load_state_dict(const SavedModel& saved, Rank root = 0) {
     scatter_state(*this, make_state_, saved, root);
   }
@@ -153,6 +166,9 @@ class ShardedModel : public ShardedModelPart, public Opt {
   void zero_grad() { forget_gradients(); }
 
  private:
+  void step_leaves() override { Opt::step(nullptr); }
+  const MakeState& make_state() const override { return make_state_; }
+
   const MakeState make_state_;
 };
 

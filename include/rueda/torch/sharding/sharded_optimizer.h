@@ -6,11 +6,12 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "rueda/torch/reducer/distributed_optimizer.h"
-#include "rueda/torch/state/per_rank_state.h"
+#include "rueda/torch/sharding/divided_optimizer.h"
 #include "rueda/torch/state/saved_model.h"
 
 namespace torch::optim {
@@ -46,17 +47,11 @@ template <>
 inline constexpr bool is_elementwise<RAdam> = true;
 
 class RecoverableShards;
-namespace elastic {
-class ShardedPart;
-}  // namespace elastic
 
 // Purpose: the part of ShardedOptimizer that does not depend on the type of its optimizer. It holds the
 // parts of the parameters and their gradients. Used by the thread that steps.
-class Sharded : public PerRankState {
+class Sharded : public DividedOptimizer {
  public:
-  // Groups of parameters with their options, as torch's optimizers take them.
-  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
-
   ~Sharded() override;
   Sharded(const Sharded&) = delete;
   Sharded& operator=(const Sharded&) = delete;
@@ -72,11 +67,6 @@ class Sharded : public PerRankState {
   const Groups& parts() const;
   const std::vector<at::Tensor>& parameters() const;
 
-  // Steps the parts that this rank has.
-  virtual void step_leaves() = 0;
-  // Steps this rank's parts after the reductions. Returns after all ranks have stepped. If a rank fails, the
-  // others wait for it and get its error.
-  void step_part(const torch::optim::Optimizer& optimizer);
   // Returns the part that reduces whole parameters. Throws InvalidArgument if elastic::run() has still to
   // divide the optimizer.
   GradientReducer& reducer() const;
@@ -87,24 +77,22 @@ class Sharded : public PerRankState {
   SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
   void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                   const SavedModel& saved) const;
-  // Returns the function that makes the state of a parameter.
-  virtual const MakeState& make_state() const = 0;
   // save() and load() call these for the description of the part. check_part throws InvalidArgument for
   // another part.
   void save_part(torch::serialize::OutputArchive& archive) const;
   void check_part(torch::serialize::InputArchive& archive) const;
 
  private:
-  friend class elastic::ShardedPart;
-
-  // An elastic::State calls it: divides the version that rank `root` has among the present ranks. Collective.
-  void divide(torch::optim::Optimizer& optimizer, Rank root, Runtime& runtime);
+  RecoverableParts& recoverable() const override;
+  std::string kind() const override { return "a ShardedOptimizer"; }
+  bool changes_in_steps_only() const override;
+  void drop_gradients() override;
+  void begin_generation(Runtime& runtime) override;
   void make_reducer(Runtime& runtime);
 
   const DistributedOptions distributed_;
   const std::unique_ptr<RecoverableShards> shards_;  // parts that this rank steps
   std::unique_ptr<GradientReducer> reducer_;         // null: not divided yet
-  std::vector<SavedValues> due_options_;  // of the groups, for a step that this rank has still to take
 };
 
 // Purpose: an `Opt` (FusedAdamW, torch::optim::SGD, ...) that is divided among n ranks. Each rank steps an
@@ -171,14 +159,14 @@ class ShardedOptimizer : public Sharded, public Opt {
       at::AutoGradMode gradients_on(true);
       loss = closure();
     }
-    if (reducer().before_step()) step_part(*this);
+    if (reducer().before_step()) step_parts(*this);
     return loss;
   }
 
   // The same as in DistributedOptimizer.
   void flush(std::optional<double> max_norm = std::nullopt) {
     if (!reducer().flush(max_norm)) return;
-    step_part(*this);
+    step_parts(*this);
     zero_grad();
   }
 

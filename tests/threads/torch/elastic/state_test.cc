@@ -7,7 +7,6 @@
 
 #include "core/engine/runtime.h"
 #include "rueda/torch/collectives/operations.h"
-#include "rueda/torch/sharding/sharded_model.h"
 #include "tests/support/words_of.h"
 #include "tests/support/worlds/memory_world.h"
 #include "tests/threads/torch/elastic/trained.h"
@@ -352,14 +351,6 @@ TEST(Commits, RefuseOneNameForTwoObjects) {
                 State({{"n", one}, {"n", other}});
               }),
               HasSubstr("two objects have the name 'n'"));
-}
-
-TEST(Commits, RefuseAShardedModel) {
-  alone([](Runtime& runtime) {
-    torch::nn::Linear model(2, 1);
-    ShardedModel<SGD> sharded(*model, {}, torch::optim::SGDOptions(0.1), runtime);
-    EXPECT_THAT(words_of([&] { State({{"optimizer", sharded}}); }), HasSubstr("lost with the rank"));
-  });
 }
 
 }  // namespace

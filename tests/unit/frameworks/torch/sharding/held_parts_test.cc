@@ -28,10 +28,14 @@ Holdings after_losses(Rank ranks, Rank copies, const std::vector<Rank>& lost, st
   return holdings;
 }
 
+Sources choose(const Holdings& holdings, std::int64_t version) {
+  return choose_sources(holdings, version, "sharded model");
+}
+
 TEST(SourcesOfParts, AreTheLowestRanksThatHaveThem) {
-  EXPECT_EQ(choose_sources(after_losses(3, 0, {}), 7), (Sources{2, {0, 1, 2}}));
-  EXPECT_EQ(choose_sources(after_losses(3, 1, {}), 7), (Sources{2, {0, 1, 0}}));
-  EXPECT_EQ(choose_sources(after_losses(4, 1, {1}), 7), (Sources{2, {0, 1, 1, 0}}));
+  EXPECT_EQ(choose(after_losses(3, 0, {}), 7), (Sources{2, {0, 1, 2}}));
+  EXPECT_EQ(choose(after_losses(3, 1, {}), 7), (Sources{2, {0, 1, 0}}));
+  EXPECT_EQ(choose(after_losses(4, 1, {1}), 7), (Sources{2, {0, 1, 1, 0}}));
 }
 
 TEST(SourcesOfParts, AreFoundAfterEveryLossThatLeavesACopy) {
@@ -48,29 +52,29 @@ TEST(SourcesOfParts, AreFoundAfterEveryLossThatLeavesACopy) {
         }
         const Holdings holdings = after_losses(ranks, copies, lost);
         if (longest <= copies)
-          EXPECT_EQ(std::ssize(choose_sources(holdings, 7).givers), ranks);
+          EXPECT_EQ(std::ssize(choose(holdings, 7).givers), ranks);
         else
-          EXPECT_THROW(choose_sources(holdings, 7), InvalidArgument);
+          EXPECT_THROW(choose(holdings, 7), InvalidArgument);
       }
     }
   }
 }
 
 TEST(SourcesOfParts, AreNamedWhereTheyAreLost) {
-  const std::string words = words_of([] { choose_sources(after_losses(5, 1, {1, 2}), 7); });
-  EXPECT_THAT(words, AllOf(HasSubstr("part 1 of the 5 parts"), HasSubstr("after step 7"),
+  const std::string words = words_of([] { choose(after_losses(5, 1, {1, 2}), 7); });
+  EXPECT_THAT(words, AllOf(HasSubstr("part 1 of the 5 parts of a sharded model"), HasSubstr("after step 7"),
                            HasSubstr("from a checkpoint"), HasSubstr("part_copies")));
-  EXPECT_THAT(words_of([] { choose_sources(after_losses(3, 1, {}), 8); }), HasSubstr("after step 8"));
+  EXPECT_THAT(words_of([] { choose(after_losses(3, 1, {}), 8); }), HasSubstr("after step 8"));
 }
 
 TEST(SourcesOfParts, AreOfTheNewestDivisionThatIsWhole) {
   Holdings holdings = after_losses(3, 1, {0});
   holdings[0].push_back({5, 2, 7, {0}});  // the other rank has not completed it
-  EXPECT_EQ(choose_sources(holdings, 7).division, 2);
+  EXPECT_EQ(choose(holdings, 7).division, 2);
   holdings[1].push_back({5, 2, 7, {1}});
-  EXPECT_EQ(choose_sources(holdings, 7), (Sources{5, {0, 1}}));
+  EXPECT_EQ(choose(holdings, 7), (Sources{5, {0, 1}}));
   holdings[1].back().version = 8;
-  EXPECT_EQ(choose_sources(holdings, 7).division, 2);
+  EXPECT_EQ(choose(holdings, 7).division, 2);
 }
 
 }  // namespace
