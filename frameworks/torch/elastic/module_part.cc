@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "frameworks/torch/reducer/generations.h"
 #include "rueda/torch/state/parameters.h"
 #include "rueda/torch/state/stateful.h"
 
@@ -22,10 +23,22 @@ ModulePart::Copy ModulePart::copy_of(const at::Tensor& tensor) {
   return {tensor, tensor._version(), tensor.detach().clone()};
 }
 
-void ModulePart::save() {
+void ModulePart::list_tensors() {
   parameters_ = module_.parameters();
   std::erase_if(parameters_, [&](const at::Tensor& each) { return is_left_out(each); });
   buffers_ = module_.buffers();
+}
+
+// Before elastic::run() the other ranks may wait for this one. Its first sync() gives it their values, so a
+// copy would be in vain.
+void ModulePart::keep_first() {
+  if (!Generations::of_process().ranks_come_alone()) return ModulePart::save();
+  list_tensors();
+  ModulePart::note();
+}
+
+void ModulePart::save() {
+  list_tensors();
   noted_.reset();
   copies_.clear();
   for (const at::Tensor& parameter : parameters_) copies_.push_back(copy_of(parameter));
@@ -71,7 +84,7 @@ bool ModulePart::is_left_out(const at::Tensor& tensor) const {
 
 void ModulePart::leave_out(const std::vector<at::Tensor>& owned) {
   left_out_.insert(left_out_.end(), owned.begin(), owned.end());
-  save();
+  keep_first();
 }
 
 }  // namespace rueda::elastic

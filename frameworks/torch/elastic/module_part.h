@@ -39,6 +39,8 @@ class ModulePart final : public Part {
   static Copy copy_of(const at::Tensor& tensor);
   Copy copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) const;
 
+  void list_tensors();
+  void keep_first();
   bool is_left_out(const at::Tensor& tensor) const;
 
   torch::nn::Module& module_;

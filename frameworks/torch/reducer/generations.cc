@@ -17,9 +17,9 @@ Generations& Generations::of_process() {
   return generations;
 }
 
-bool Generations::meet_later(const Scope& scope) const {
-  return running_ == 0 && is_elastic() && is_default(scope);
-}
+bool Generations::ranks_come_alone() const { return running_ == 0 && is_elastic(); }
+
+bool Generations::meet_later(const Scope& scope) const { return ranks_come_alone() && is_default(scope); }
 
 void Generations::add(GradientReducer& reducer, const Scope& scope) {
   if (running_ > 0 || !is_default(scope)) return;

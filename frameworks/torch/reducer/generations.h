@@ -20,7 +20,9 @@ class Generations {
  public:
   static Generations& of_process();
 
-  // Returns true if ranks make their reducers at different times here, since a new worker comes alone.
+  // Returns true if ranks come here at different times, since a new worker comes alone.
+  bool ranks_come_alone() const;
+  // Returns true if ranks make their reducers at different times here.
   bool meet_later(const Scope& scope) const;
   void add(GradientReducer& reducer, const Scope& scope);
   void remove(GradientReducer& reducer);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/byte_exchange.h"
@@ -21,6 +22,7 @@ namespace {
 using Holdings = std::vector<std::vector<Holding>>;
 
 constexpr Rank kNobody = -1;
+constexpr std::int64_t kMostParts = 1 << 24;
 constexpr std::size_t kMessageBytes = 64 << 20;  // a message ends with the parameter that reaches it
 
 // The givers of that division. kNobody: of a part that is lost.
@@ -62,16 +64,21 @@ std::string bytes_of_holdings(const std::vector<HeldParts>& held) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(std::int64_t)};
 }
 
-std::vector<Holding> holdings_of(const std::string& bytes) {
+// Throws InvalidArgument unless `bytes`, of rank `rank`, are such numbers.
+std::vector<Holding> holdings_of(const std::string& bytes, std::size_t rank) {
   std::vector<std::int64_t> numbers(bytes.size() / sizeof(std::int64_t));
-  if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::int64_t));
   std::vector<Holding> holdings;
-  for (auto next = numbers.begin(); next != numbers.end();) {
-    Holding& holding = holdings.emplace_back(Holding{next[0], static_cast<Rank>(next[1]), next[2], {}});
-    const auto first = next + 4;
-    next = first + next[3];
-    std::transform(first, next, std::back_inserter(holding.parts),
-                   [](std::int64_t part) { return static_cast<Rank>(part); });
+  for (std::span<const std::int64_t> rest = numbers; !rest.empty();) {
+    const std::int64_t count = rest.size() >= 4 ? rest[1] : 0;
+    const std::int64_t parts = rest.size() >= 4 ? rest[3] : 0;
+    const bool fits = count >= 1 && count <= kMostParts && parts >= 0 && parts <= std::ssize(rest) - 4;
+    const auto listed = rest.subspan(fits ? 4 : 0, fits ? static_cast<std::size_t>(parts) : 0);
+    if (!fits || !std::ranges::all_of(listed, [&](auto part) { return part >= 0 && part < count; }))
+      refuse(fmt::format("elastic: rank {} sent {} bytes that are no list of parts", rank, bytes.size()));
+    Holding& holding = holdings.emplace_back(Holding{rest[0], static_cast<Rank>(count), rest[2], {}});
+    for (const std::int64_t part : listed) holding.parts.push_back(static_cast<Rank>(part));
+    rest = rest.subspan(4 + listed.size());
   }
   return holdings;
 }
@@ -125,7 +132,7 @@ Sources choose_sources(const Holdings& holdings, std::int64_t version, const std
 Holdings gather_holdings(const std::vector<HeldParts>& held, const std::string& name, Runtime& runtime) {
   Holdings holdings;
   for (const std::string& bytes : allgather_bytes(bytes_of_holdings(held), name, runtime))
-    holdings.push_back(holdings_of(bytes));
+    holdings.push_back(holdings_of(bytes, holdings.size()));
   return holdings;
 }
 

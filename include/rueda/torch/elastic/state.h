@@ -42,8 +42,9 @@ class WorkersChanged : public std::runtime_error {
 // at::NoGradGuard, not by set_data(), which versions do not show.
 class State {
  public:
-  // Keeps the objects as they are now. Every rank names the same objects in the same order. Throws
-  // InvalidArgument for a name that is used twice.
+  // Keeps the objects as they are now. Before run() in an elastic job it keeps modules at the first sync().
+  // Every rank names the same objects in the same order. Throws InvalidArgument for a name that is used
+  // twice.
   explicit State(std::vector<std::pair<std::string, Kept>> objects);
 
   // Calls save(), then check_host_updates(). Not collective. Throws the failure of a ShardedOptimizer's step
