@@ -110,6 +110,9 @@ void ElasticJob::ended(Worker worker, bool failed) {
     return lose(worker);
   }
   hosts_.ended_well(worker);
+  if (membership_.generation().workers.contains(worker))
+    news_.over.push_back(fmt::format("{}{}) has ended with status 0",
+                                     name_of(worker, membership_.generation()), job_.place_of(worker)));
   membership_.finished(worker);
   if (membership_.is_over()) end_.end_well();
 }
@@ -265,6 +268,10 @@ void ElasticJob::say_what_has_changed(const std::optional<Generation>& next, con
                             : membership_.is_short() ? "; waiting for others, since too few are left"
                                                      : ""));
   const RankSet joined = next ? next->workers - news_.known : RankSet();
+  if (next) {
+    for (const std::string& words : std::exchange(news_.over, {}))
+      output_.say(fmt::format("ruedarun: {}; nobody joins any more", words));
+  }
   if (!left.empty())
     output_.say(fmt::format("ruedarun: {} left; going on with {}", workers_in_words(left), ranks));
   if (!joined.empty())

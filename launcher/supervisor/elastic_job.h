@@ -73,6 +73,7 @@ class ElasticJob {
   struct News {
     RankSet known;                  // workers that have been in a generation
     std::vector<std::string> lost;  // just now, in words
+    std::vector<std::string> over;  // workers that have ended well while the others go on
     Membership::Due due;            // as workers have been told
     std::string discovery_failure;
   };

@@ -117,6 +117,12 @@ def test_an_error_of_the_program_ends_the_job():
     assert status == 1 and "error: this sample is broken" in said and "the job cannot go on" in said, said
 
 
+def test_a_failure_that_comes_again_and_again_ends_the_job():
+    with Job("-np", "2", "--min-np", "1", program=PROGRAM, MISMATCHES_AT="7", samples=100_000) as job:
+        status, said = job.end()
+    assert status == 1 and "elastic::run has tried 3 times, and no commit came between the failures" in said and "mismatch" in said, said
+
+
 def test_in_a_job_that_is_not_elastic_a_loss_ends_it():
     with Job("-np", "2", program=PROGRAM, samples=100_000) as job:
         job.wait_for(r"step 10\b")

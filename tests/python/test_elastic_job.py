@@ -244,6 +244,31 @@ def test_an_error_of_the_program_ends_the_job():
     assert len(job.pids) <= 4, said
 
 
+def test_a_failure_that_comes_again_and_again_ends_the_job():
+    with Job("-np", "2", "--min-np", "1", MISMATCHES_AT="7", samples=100_000) as job:
+        status, said = job.end()
+    assert status == 1 and "elastic.run has tried 3 times, and no commit came between the failures" in said and "mismatch" in said, said
+    assert said.count("the ranks form the job anew") <= 3, said
+
+
+def test_a_worker_that_joins_in_a_second_run():
+    with Job("-np", "2", "--min-np", "1", MORE_EPOCHS="1", UNTIL_WORKER="2") as job:
+        job.wait_for(r"begins as rank . of 2 at step 50$")
+        job.wait_for(r"step 55$")
+        job.kill(1)
+        job.wait_for(r"worker 2 begins as rank 1 of 2 ")
+        status, said = job.end()
+    assert status == 0, said
+    assert_each_once(said)
+
+
+def test_a_rank_that_ends_well_in_the_midst_is_named():
+    with Job("-np", "3", "--min-np", "1", ENDS_EARLY="1") as job:
+        status, said = job.end()
+    assert status == 0 and re.search(r"^ruedarun: rank 1 \(process \d+ on \S+\) has ended with status 0; nobody joins any more$", said, re.M), said
+    assert_each_once(said)
+
+
 def test_a_signal_ends_the_job_and_nothing_is_started():
     with Job("-np", "2", "--min-np", "1", samples=100_000) as job:
         job.wait_for(r"step 10\b")

@@ -28,7 +28,8 @@ def teacher(tmp_path_factory):
 
 
 def program(name, teacher):
-    return {"train_bert": [BIN / "train_bert", "--task", "mlm"], "distill": [BIN / "distill", "--teacher", teacher]}[name]
+    bert = [BIN / "train_bert", "--task", "mlm"]
+    return {"train_bert": bert, "sharded": [*bert, "--shard", "yes"], "distill": [BIN / "distill", "--teacher", teacher]}[name]
 
 
 def train(words, output, *launcher, victims=()):
@@ -50,7 +51,7 @@ def result(output):
     return safetensors_torch.load_file(output / "model.safetensors"), losses, json.loads((output / "summary.json").read_text())
 
 
-@pytest.mark.parametrize("name", ["train_bert", "distill"])
+@pytest.mark.parametrize("name", ["train_bert", "sharded", "distill"])
 def test_a_replaced_rank_leaves_no_trace(name, teacher, tmp_path):
     whole, disturbed = tmp_path / "whole", tmp_path / "disturbed"
     train(program(name, teacher), whole, "-np", 2)

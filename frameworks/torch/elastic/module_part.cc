@@ -45,7 +45,7 @@ void ModulePart::save() {
   for (const at::Tensor& buffer : buffers_) copies_.push_back(copy_of(buffer));
 }
 
-ModulePart::Copy ModulePart::copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) const {
+ModulePart::Copy ModulePart::copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) {
   if (buffer.numel() < kSmallBuffer) return copy_of(buffer);
   const auto found =
       std::ranges::find_if(former, [&](const Copy& each) { return each.tensor.is_same(buffer); });
@@ -53,16 +53,39 @@ ModulePart::Copy ModulePart::copy_or_former(const at::Tensor& buffer, std::vecto
   return std::move(*found);
 }
 
+// A frozen one needs no copy. An average of other parameters changes before each commit.
+ModulePart::Copy ModulePart::copy_of_fixed(const at::Tensor& parameter, std::vector<Copy>& former) {
+  const auto found =
+      std::ranges::find_if(former, [&](const Copy& each) { return each.tensor.is_same(parameter); });
+  const bool has_changed = found != former.end() && found->version != parameter._version();
+  return has_changed ? copy_of(parameter) : Copy{parameter, parameter._version(), {}};
+}
+
 void ModulePart::note() {
   noted_.emplace();
-  for (const at::Tensor& parameter : parameters_) noted_->note(parameter);
   std::vector<Copy> former = std::exchange(copies_, {});
+  for (const at::Tensor& parameter : parameters_) {
+    if (parameter.requires_grad())
+      noted_->note(parameter);
+    else
+      copies_.push_back(copy_of_fixed(parameter, former));
+  }
   for (const at::Tensor& buffer : buffers_) copies_.push_back(copy_or_former(buffer, former));
 }
 
+bool ModulePart::is_ahead() const {
+  const auto has_changed = [](const Copy& each) {
+    return !each.value.defined() && each.version != each.tensor._version();
+  };
+  return noted_ && (noted_->changed() || std::ranges::any_of(copies_, has_changed));
+}
+
+// After note() a large tensor stays as it is if it has not changed, as far as versions tell.
 void ModulePart::restore() {
   const at::NoGradGuard no_grad;
   for (Copy& each : copies_) {
+    const bool is_large = noted_ && each.tensor.numel() >= kSmallBuffer;
+    if (!each.value.defined() || (is_large && each.version == each.tensor._version())) continue;
     each.tensor.copy_(each.value);
     each.version = each.tensor._version();
   }

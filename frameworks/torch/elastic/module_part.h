@@ -15,7 +15,8 @@
 
 namespace rueda::elastic {
 
-// Purpose: keeps copies of all tensors after save(), and of the buffers alone after note().
+// Purpose: keeps copies of all tensors after save(). After note() it keeps copies of the buffers, and of
+// parameters that the program changes, but no optimizer trains.
 class ModulePart final : public Part {
  public:
   // leave_out() comes before all others.
@@ -24,20 +25,21 @@ class ModulePart final : public Part {
   std::string describe() const override;
   void save() override;
   void note() override;
-  bool is_ahead() const override { return noted_ && noted_->changed(); }
+  bool is_ahead() const override;
   void restore() override;
   void sync(Rank root, const Scope& scope) override;
   void leave_out(const std::vector<at::Tensor>& owned) override;
 
  private:
-  // A tensor of the module, and its value at the last commit.
+  // A tensor of the module, and its value at the last commit. An undefined value: it had not changed before.
   struct Copy {
     at::Tensor tensor;
     std::int64_t version;
     at::Tensor value;
   };
   static Copy copy_of(const at::Tensor& tensor);
-  Copy copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) const;
+  static Copy copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former);
+  static Copy copy_of_fixed(const at::Tensor& parameter, std::vector<Copy>& former);
 
   void list_tensors();
   void keep_first();

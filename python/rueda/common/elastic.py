@@ -47,6 +47,7 @@ class State:
 
     _default_broadcast: Callable[..., Any] | None = None  # a frontend sets it
     _at_commit: Callable[[], None] | None = None  # run() may set it: check_host_updates() begins with it
+    _commits = 0  # their number
 
     def __init__(self, bcast_object: Callable[..., Any] | None = None, get_rank: Callable[[], int] | None = None):
         self._bcast_object = bcast_object or State._default_broadcast
@@ -75,6 +76,7 @@ class State:
     def commit(self) -> None:
         """save(), then check_host_updates(): restore() goes back to this moment."""
         self.save()
+        self._commits += 1
         self.check_host_updates()
 
     def check_host_updates(self) -> None:

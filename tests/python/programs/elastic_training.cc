@@ -5,10 +5,10 @@
 // place, and a step subtracts the sum over all ranks. In the end rank 0 prints how many samples were applied
 // how often, the sum of the network's parameters with weights, and how many commits were light. SECONDS: of
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
-// FAILS_AT: the step in which the program throws an error of its own. DIES_EARLY: the number of a worker that
-// is killed between init() and its optimizer. SHARDED: each rank has a part of the optimizer, of a larger
-// network; SHARDED=model: of the network, too, which GATHERED=1 gathers even on one host. PART_COPIES: the
-// option of that name.
+// MISMATCHES_AT: the step in which ranks reduce different shapes. FAILS_AT: the step in which the program
+// throws an error of its own. DIES_EARLY: the number of a worker that is killed between init() and its
+// optimizer. SHARDED: each rank has a part of the optimizer, of a larger network; SHARDED=model: of the
+// network, too, which GATHERED=1 gathers even on one host. PART_COPIES: the option of that name.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -212,6 +212,8 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
         training.train(*batch, seconds);
         sampler.record_batch(batch->size());
         if (++progress.steps == fails_at) throw std::runtime_error("this sample is broken");
+        if (progress.steps == number_from("MISMATCHES_AT"))
+          rueda::allreduce(torch::ones({2 + rueda::rank()}), "mismatch");
         progress.light += state.is_light() ? 1 : 0;
         state.commit();
         if (progress.steps % 5 == 0) say(fmt::format("worker {} step {}", worker, progress.steps));

@@ -237,17 +237,21 @@ def test_a_parameter_that_moves_to_other_memory_makes_the_state_ahead():
     assert trained.state._ahead
 
 
+def copy_of(trained, name):
+    """The copy of a tensor of the model that the last light commit has."""
+    return next(held.copy for held in trained.state._handlers["model"]._held if held.name == name)
+
+
 def test_large_buffers_are_copied_only_when_they_have_changed():
     trained = Trained()
     trained.model.register_buffer("mask", torch.ones(1 << 17), persistent=False)
     trained.train(4)
-    handler = trained.state._handlers["model"]
-    kept = handler._buffers[id(trained.model.mask)][2]
+    kept = copy_of(trained, "mask")
     trained.train(1)
-    assert handler._buffers[id(trained.model.mask)][2] is kept
+    assert copy_of(trained, "mask") is kept
     trained.model.mask[3] = 0
     trained.train(1)
-    assert handler._buffers[id(trained.model.mask)][2] is not kept
+    assert copy_of(trained, "mask") is not kept
     trained.model.mask[3] = 7
     trained.state.restore()
     assert trained.model.mask[3] == 0
@@ -255,6 +259,109 @@ def test_large_buffers_are_copied_only_when_they_have_changed():
     trained.model.mask[4] = 7
     trained.state.restore()
     assert trained.model.mask[3] == 0 and trained.model.mask[4] == 1
+
+
+def test_a_change_of_a_large_buffer_that_has_no_version_brings_no_old_values_back():
+    trained = Trained()
+    trained.model.register_buffer("codes", torch.zeros(1 << 16))
+    trained.train(4)
+    for _ in range(3):
+        trained.model.codes.data.add_(1)
+        trained.train(1)
+    trained.state.restore()
+    assert trained.model.codes[0] == 3
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_restore_brings_back_tensors_that_the_program_has_replaced(steps):
+    trained = Trained()
+    trained.model.register_buffer("seen", torch.zeros(()))
+    trained.model.codes = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
+
+    def look():
+        trained.model.seen = trained.model.seen + 1
+        trained.model.codes = torch.nn.Parameter(trained.model.codes + 1, requires_grad=False)
+
+    for _ in range(steps):
+        look()
+        trained.train(1)
+    assert light(trained) == (steps > 1)
+    look()
+    trained.backward()
+    trained.state.restore()
+    assert trained.model.seen == steps and trained.model.codes.tolist() == [steps] * 3
+    trained.train(1)
+    assert trained.state._condition() != Condition.ahead
+
+
+def test_a_model_that_the_program_averages_is_copied_and_restored():
+    trained = Trained()
+    average = copy.deepcopy(trained.model).requires_grad_(False)
+    trained.state = hvd.elastic.TorchState(trained.model, trained.optimizer, average=average, batch=0, log=[])
+
+    def look():
+        with torch.no_grad():
+            for mean, parameter in zip(average.parameters(), trained.model.parameters()):
+                mean.lerp_(parameter, 0.5)
+
+    for _ in range(4):
+        look()
+        trained.train(1)
+    assert light(trained)
+    want = copy.deepcopy(average.state_dict())
+    look()
+    trained.backward()
+    trained.state.restore()
+    assert differing(want, average.state_dict()) is None and trained.state._condition() != Condition.ahead
+
+
+def test_frozen_parameters_are_not_copied_by_light_commits():
+    trained = Trained()
+    trained.state = hvd.elastic.TorchState(trained.model, trained.optimizer, frozen=torch.nn.Linear(3, 3), batch=0, log=[])
+    trained.train(4)
+    assert light(trained) and [held.copy for held in trained.state._handlers["frozen"]._held] == [None, None]
+
+
+class CountingLayer(torch.nn.Linear):
+    """A module with an extra state."""
+
+    def __init__(self):
+        super().__init__(2, 1)
+        self.calls = {"forward": 0}
+
+    def forward(self, inputs):
+        self.calls["forward"] += 1
+        return super().forward(inputs)
+
+    def get_extra_state(self):
+        return self.calls
+
+    def set_extra_state(self, state):
+        self.calls = state
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_extra_states_of_modules_are_kept(steps):
+    model = torch.nn.Sequential(CountingLayer())
+    optimizer = sgd(model.parameters())
+    state = hvd.elastic.TorchState(model, optimizer)
+    for _ in range(steps):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        state.commit()
+    assert state._light == (steps > 1)
+    model(torch.ones(1, 2)).sum().backward()
+    for _ in range(2):
+        state.restore()
+        assert model[0].calls == {"forward": steps}
+    assert state._handlers["model"].committed()["0._extra_state"] == {"forward": steps}
+
+
+def test_extra_states_of_modules_are_given_to_all(rank):
+    model = torch.nn.Sequential(CountingLayer())
+    model[0].calls["forward"] = 5 + rank
+    hvd.elastic.TorchState(model).sync()
+    assert model[0].calls == {"forward": 5}
 
 
 def test_before_elastic_run_nothing_is_copied_that_other_ranks_will_give(monkeypatch):

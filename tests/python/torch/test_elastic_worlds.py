@@ -66,7 +66,7 @@ class World:
         for name, tensor in tensors.items():
             tensor.data.copy_(roots[name])
 
-    def broadcast_optimizer_state(self, optimizer, root_rank):
+    def sync_optimizer_state(self, optimizer, root_rank):
         state = self.broadcast_object(optimizer.state_dict(), root_rank)
         if self.here.rank != root_rank:
             optimizer.load_state_dict(state)
@@ -84,7 +84,7 @@ def world_of(monkeypatch, rank):
         for module in (states, handlers):
             monkeypatch.setattr(module, "broadcast_object", world.broadcast_object)
         monkeypatch.setattr(handlers, "broadcast_parameters", world.broadcast_parameters)
-        monkeypatch.setattr(handlers, "broadcast_optimizer_state", world.broadcast_optimizer_state)
+        monkeypatch.setattr(handlers, "sync_optimizer_state", world.sync_optimizer_state)
         return world
     return make
 
@@ -283,7 +283,7 @@ def test_a_failure_in_the_midst_of_a_synchronisation(steps, after_restore, world
         raise hvd.HorovodInternalError("as if rank 0 were lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr(handlers, "broadcast_optimizer_state", fails)
+        patch.setattr(handlers, "sync_optimizer_state", fails)
         ends = world.run(lambda state: state.sync(), members)
     assert all(isinstance(end, hvd.HorovodInternalError) for end in ends)
     assert members[1]._condition() == Condition.torn

@@ -47,11 +47,6 @@ void check_elastic(const TrainOptions& options) {
                     "kept for later would be lost with them",
                     sync_words(options)));
   }
-  if (options.shard) {
-    throw UsageError(
-        "--elastic yes and --shard yes: a part of the optimizer's state would be lost with its rank; take "
-        "one of them");
-  }
   if (options.device.kind == DeviceChoice::Kind::automatic) {
     throw UsageError(
         "--elastic yes with --device auto: a new rank cannot know what the others have; name cpu or cuda");

@@ -22,11 +22,15 @@ namespace rueda::elastic {
 // collective in its making is made in `function`. A DistributedOptimizer and a GradientReducer may come
 // before.
 //
+// A program may call run() several times. A worker that joins when the others have ended the first call
+// returns from it at once. So no collective operation comes between the calls.
+//
 // Collective. Throws LeftJob if this process was to leave the job, as its host is to go: it ends with status 0
 // then. Throws NotInitialized if the job has gone on without this process, PeerLost or BackendError if no
-// generation can be formed here. Throws InvalidArgument, and
-// everything else that `function` throws, since the same call would fail again. In a job that is not elastic
-// a failure without a loss restores all ranks. After a loss the exception says that training cannot go on.
+// generation can be formed here. Throws the failure if operations fail three times, and meanwhile nothing was
+// committed and no worker came or went. Throws InvalidArgument, and everything else that `function` throws,
+// since the same call would fail again. In a job that is not elastic a failure without a loss restores all
+// ranks. After a loss the exception says that training cannot go on.
 void run(State& state, const std::function<void()>& function);
 
 }  // namespace rueda::elastic

@@ -2,7 +2,8 @@
 """How each kind of object in a TorchState is saved, restored and given to other ranks.
 
 A handler has save(), restore() and sync(), as in Horovod. Those of Rueda have three methods more:
-    note(): saves all but the tensors that an optimizer changes. Of these it notes which they are, and their versions.
+    note(): saves all but the tensors that an optimizer of the state changes, and parameters that have not changed. Of these it notes which they are,
+        and their versions.
     sync_from(root): sync() from another rank than 0.
     committed(): the state_dict() of the last save() or note(). After note() nothing that was noted has changed.
 """
@@ -12,11 +13,12 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from rueda import _core
+from rueda.common import basics
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.functions import broadcast_object, broadcast_parameters, settings_of, sync_optimizer_state
 from rueda.torch.generations import ranks_meet_later
@@ -107,13 +109,41 @@ class SamplerStateHandler(StateDictHandler):
     """Of an ElasticSampler."""
 
 
+class _Held(NamedTuple):
+    """A tensor of a module at the last note(). copy: None for one that has not changed since, as far as versions tell."""
+
+    owner: dict[str, torch.Tensor | None]  # parameters, or buffers, of a module by name
+    name: str
+    tensor: torch.Tensor
+    version: int
+    place: int  # of its memory
+    copy: torch.Tensor | None
+
+    def changed(self) -> bool:
+        return self.tensor._version != self.version or self.tensor.data_ptr() != self.place
+
+    def restore(self) -> None:
+        """The module has the same tensor again. A large one, which has not changed as far as versions tell, stays as it is."""
+        self.owner[self.name] = self.tensor
+        if self.copy is None or (self.tensor.numel() >= _SMALL_BUFFER and not self.changed()):
+            return
+        if self.tensor.shape == self.copy.shape:
+            with torch.no_grad():
+                self.tensor.copy_(self.copy)
+        else:
+            self.tensor.data = self.copy.clone()
+
+
 class ModelStateHandler(StateHandler):
-    """Of a module: after save() copies of all tensors, after note() copies of the buffers alone."""
+    """Of a module: after save() copies of all tensors. After note() copies of buffers, of extra states, and of parameters that the program changes
+    without an optimizer of the state."""
 
     def __init__(self, model: torch.nn.Module):
         super().__init__(model)
-        self._noted: NotedTensors | None = None
-        self._buffers: dict[int, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self.stepped: set[int] = set()  # ids of the parameters that optimizers change; TorchState says it before note()
+        self._held: list[_Held] | None = None
+        self._extra: list[tuple[torch.nn.Module, Any]] = []
+        self._versions: dict[int, int] = {}  # of parameters at the last save() or note(), by id
         self._left_out: set[int] = set()
         _keep_first(self)
 
@@ -131,60 +161,98 @@ class ModelStateHandler(StateHandler):
         return state
 
     def save(self) -> None:
-        self._noted, self._buffers = None, {}
+        self._held, self._extra = None, []
         self._saved = copy.deepcopy(self._state_dict())
+        self._versions = {id(parameter): parameter._version for parameter in self.value.parameters()}
 
     def note(self) -> None:
-        parameters, buffers = _tensors_of(self.value)
-        parameters = [parameter for parameter in parameters if id(parameter) not in self._left_out]
-        self._noted, self._saved = NotedTensors(parameters), None
-        before, self._buffers = self._buffers, {}
-        for buffer in buffers:
-            kept = before.get(id(buffer))
-            if kept is None or kept[1] != buffer._version or buffer.numel() < _SMALL_BUFFER:
-                kept = buffer, buffer._version, buffer.detach().clone()
-            self._buffers[id(buffer)] = kept
+        former = {id(held.tensor): held for held in self._held or () if held.copy is not None}
+        before, self._versions, self._saved, self._held = self._versions, {}, None, []
+        modules = _modules_of(self.value)
+        for module in modules:
+            for name, parameter in module._parameters.items():
+                if parameter is None or id(parameter) in self._left_out:
+                    continue
+                self._versions[id(parameter)] = parameter._version
+                steady = id(parameter) in self.stepped or before.get(id(parameter), parameter._version) == parameter._version
+                self._hold(module._parameters, name, parameter, steady, former)
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    self._hold(module._buffers, name, buffer, False, former)
+        self._extra = [(module, copy.deepcopy(module.get_extra_state())) for module in modules if _has_extra_state(module)]
+
+    def _hold(self, owner, name, tensor, steady, former):
+        kept = None
+        if not steady:
+            last = former.get(id(tensor))
+            same = last is not None and tensor.numel() >= _SMALL_BUFFER and not last.changed()
+            kept = last.copy if same else tensor.detach().clone()
+        self._held.append(_Held(owner, name, tensor, tensor._version, tensor.data_ptr(), kept))
 
     def ahead(self) -> bool:
-        """Whether parameters have changed since note()."""
-        return self._noted is not None and self._noted.changed()
+        """Whether parameters have changed since note() of which there is no copy."""
+        return any(held.copy is None and held.changed() for held in self._held or ())
 
     def restore(self) -> None:
-        if self._noted is None:
+        if self._held is None:
             self.value.load_state_dict(self._saved, strict=not self._left_out)
             return
-        with torch.no_grad():
-            for buffer, _, kept in self._buffers.values():
-                buffer.copy_(kept)
+        for held in self._held:
+            held.restore()
+        for module, value in self._extra:
+            module.set_extra_state(copy.deepcopy(value))
 
     def committed(self) -> dict[str, Any]:
-        if self._noted is None:
+        if self._held is None:
             return self._saved
+        kept = {(id(held.owner), held.name): held.tensor.detach() if held.copy is None else held.copy for held in self._held}
+        extra = {id(module): value for module, value in self._extra}
         state = self.value.state_dict()
-        for name, buffer in self.value.named_buffers():
-            if name in state and id(buffer) in self._buffers:
-                state[name] = self._buffers[id(buffer)][2]
+        for prefix, module in self.value.named_modules(remove_duplicate=False):
+            for owner in (module._parameters, module._buffers):
+                for name in owner:
+                    key = f"{prefix}.{name}" if prefix else name
+                    if key in state and (id(owner), name) in kept:
+                        state[key] = kept[id(owner), name]
+            if id(module) in extra:
+                state[_extra_key(prefix)] = extra[id(module)]
         return state
 
     def sync(self) -> None:
         self.sync_from(0)
 
     def sync_from(self, root: int) -> None:
-        broadcast_parameters(self._state_dict(), root_rank=root)
+        state = self._state_dict()
+        extra = {_extra_key(prefix): module for prefix, module in self.value.named_modules() if _has_extra_state(module)}
+        values = {key: state.pop(key) for key in extra if key in state}
+        broadcast_parameters(state, root_rank=root)
+        if values:
+            received = broadcast_object(values, root_rank=root)
+            if basics.rank() != root:
+                for key, value in received.items():
+                    extra[key].set_extra_state(value)
 
 
-def _tensors_of(model):
-    """Its parameters and buffers. (Faster than parameters() and buffers(), which make names.)"""
-    parameters, buffers, seen, modules = [], [], set(), [model]
+def _has_extra_state(module):
+    return type(module).get_extra_state is not torch.nn.Module.get_extra_state
+
+
+def _extra_key(prefix):
+    """In a state_dict()."""
+    return f"{prefix}._extra_state" if prefix else "_extra_state"
+
+
+def _modules_of(model):
+    """Each module in it once. (Faster than modules(), which makes names.)"""
+    found, seen, modules = [], set(), [model]
     while modules:
         module = modules.pop()
         if module is None or id(module) in seen:
             continue
         seen.add(id(module))
-        parameters += [each for each in module._parameters.values() if each is not None]
-        buffers += [each for each in module._buffers.values() if each is not None]
+        found.append(module)
         modules += module._modules.values()
-    return parameters, buffers
+    return found
 
 
 class OptimizerStateHandler(StateHandler):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,7 @@ from rueda.common import basics, elastic
 from rueda.common.exceptions import HorovodInternalError
 from rueda.torch.agreement import restart_prefixes
 from rueda.torch.elastic.restarts import Handover, by_torchrun, remedy
-from rueda.torch.elastic.state import TorchState
-from rueda.torch.functions import broadcast_object
+from rueda.torch.functions import allgather_object, broadcast_object
 from rueda.torch.generations import remake_reducers
 
 elastic.State._default_broadcast = staticmethod(broadcast_object)
@@ -45,19 +45,45 @@ _MOST_IN_VAIN = 3
 
 
 class _Reset:
-    """_begin_again() of one call of run(). In a job that is not elastic it gives up after failures between which nothing was committed."""
+    """_begin_again() of one call of run(). It gives up after failures between which nothing was committed, and no worker came or went."""
 
     def __init__(self, state: Any):
-        self._state, self._commits, self._in_vain = state, -1, 0
+        self._state, self._in_vain = state, 0
+        self._last: tuple[int, int] | None = None  # commits, and changes of workers, at the last failure
 
     def __call__(self, error: BaseException) -> None:
-        if isinstance(error, HorovodInternalError) and isinstance(self._state, TorchState) and not _core.is_elastic():
-            self._in_vain = self._in_vain + 1 if self._state._commits == self._commits else 1
-            self._commits = self._state._commits
+        elastic_job = _core.is_elastic()
+        if elastic_job:
+            _begin_again(error)
+        if isinstance(error, HorovodInternalError):
+            now = getattr(self._state, "_commits", 0), _core.workers_changed() if elastic_job else 0
+            self._in_vain = self._in_vain + 1 if now == self._last else 1
+            self._last = now
             if self._in_vain == _MOST_IN_VAIN:
                 raise HorovodInternalError(f"{error}\nelastic.run has tried {_MOST_IN_VAIN} times, and no commit came between the failures. Mend the "
                                            "cause, or commit more often.") from error
-        _begin_again(error)
+        if not elastic_job:
+            _begin_again(error)
+
+
+_runs = itertools.count()  # calls of run() in this process
+
+
+class _RunIsOver(Exception):
+    """The other ranks are in a later call of run()."""
+
+
+def _meet(number: int) -> None:
+    """In an elastic job the ranks find out in which of their calls of run() they are. A new worker comes to the first one: where the others have
+    ended that, it raises _RunIsOver, and they wait for it in theirs."""
+    if not _core.is_elastic():
+        return
+    while True:
+        numbers = allgather_object(number)
+        if number < max(numbers):
+            raise _RunIsOver
+        if min(numbers) == number:
+            return
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,16 +97,27 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     Under torchrun a lost rank ends the process, and torchrun starts all of them again. A TorchState then goes on from the last commit, which the
     hosts have kept in memory. SIGTERM takes effect at the next commit there, unless the program has a handler for it.
 
+    A script may call several such functions one after another. A worker that joins when the others have ended the first one returns from it at once,
+    with None. So no collective operation comes between the calls.
+
     Collective. Raises InvalidOperation when the job has gone on without this process. In a job that is not elastic it raises HorovodInternalError
-    when a rank is lost, and when operations fail three times and a TorchState was not committed in between. It raises all else that func raises:
-    an operation that cannot mean anything (InvalidOperation) would fail again.
+    when a rank is lost. In every job it does so when operations fail three times, and meanwhile nothing was committed and no worker came or went. It
+    raises all else that func raises: an operation that cannot mean anything (InvalidOperation) would fail again.
     """
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
-        reset = _Reset(state)
-        if not by_torchrun():
-            return elastic.loop(func, reset, remake_reducers)(state, *args, **kwargs)
-        with Handover(state) as handover:
-            return elastic.loop(handover.after_sync(func), reset, handover.before_sync)(state, *args, **kwargs)
+        reset, number = _Reset(state), next(_runs)
+
+        def begin():
+            _meet(number)
+            remake_reducers()
+
+        if by_torchrun():
+            with Handover(state) as handover:
+                return elastic.loop(handover.after_sync(func), reset, handover.before_sync)(state, *args, **kwargs)
+        try:
+            return elastic.loop(func, reset, begin)(state, *args, **kwargs)
+        except _RunIsOver:
+            return None
 
     return wrapper

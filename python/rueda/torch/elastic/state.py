@@ -108,12 +108,21 @@ class TorchState(ObjectState):
         return bool(optimizers) and all(_can_be_light(handler) and handler.steps_alone() for handler in optimizers)
 
     def _save(self, light):
+        if light:
+            self._tell_models_of_steps()
         for handler in self._handlers.values():
             note = own_or(handler, "note", "save") if light else None
             (note or handler.save)()
         self._random = random_states()
         super().save()
         self._light, self._ahead, self._torn = light, False, False
+
+    def _tell_models_of_steps(self):
+        optimizers = [handler.value for handler in self._handlers.values() if isinstance(handler.value, torch.optim.Optimizer)]
+        stepped = {id(parameter) for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]}
+        for handler in self._handlers.values():
+            if isinstance(handler, ModelStateHandler):
+                handler.stepped = stepped
 
     def restore(self) -> None:
         """Goes back to the last commit. After a light one parameters and optimizer state stay: they are as committed, or sync() gets them from
@@ -141,8 +150,9 @@ class TorchState(ObjectState):
         if not needed and not self._divided():
             return
         if reports[source].condition == Condition.ahead and basics.rank() == 0:
-            warnings.warn("elastic: every rank had stepped after its last commit, and no copy was kept. That step stays applied, so its samples are "
-                          "seen twice. Commit after each step, with no operation of Rueda's between the two.", stacklevel=3)
+            warnings.warn("elastic: on every rank an optimizer had stepped after the last commit, or parameters had changed, and no copy was kept. That "
+                          "step stays applied, so its samples are seen twice. Commit after each step, with no operation of Rueda's between the two.",
+                          stacklevel=3)
         if reports[source].condition == Condition.fresh:
             self._born = time.time()
         same = reports[basics.rank()][:2] == reports[source][:2]

@@ -258,6 +258,37 @@ TEST(Commits, KeepLargeBuffersThatChange) {
   });
 }
 
+TEST(Commits, CopyAModelThatTheProgramAverages) {
+  alone([](Runtime& runtime) {
+    Trained<SGD> trained(runtime);
+    torch::nn::Linear average(3, 4), frozen(2, 2);
+    for (const at::Tensor& each : average->parameters()) each.set_requires_grad(false);
+    for (const at::Tensor& each : frozen->parameters()) each.set_requires_grad(false);
+    State state({{"model", trained.model},
+                 {"optimizer", *trained.optimizer},
+                 {"average", average},
+                 {"frozen", frozen}});
+    const auto look = [&] {
+      const at::NoGradGuard no_grad;
+      average->weight.lerp_(trained.model->parameters()[0], 0.5);
+    };
+    for (int step = 0; step < 4; ++step) {
+      look();
+      trained.step();
+      state.commit();
+    }
+    ASSERT_TRUE(state.is_light());
+    const at::Tensor committed = average->weight.clone();
+    for (int time = 0; time < 2; ++time) {
+      look();
+      trained.backward();
+      trained.optimizer->synchronize();
+      state.restore();
+      EXPECT_TRUE(at::equal(average->weight, committed));
+    }
+  });
+}
+
 TEST(Commits, TakeTensorsThatAreUndefined) {
   at::Tensor tensor;
   State state({{"tensor", tensor}});

@@ -129,7 +129,6 @@ TEST(Options, OfElasticTraining) {
   EXPECT_THAT(shared_settings(*parsed({"--elastic", "yes"})), testing::Contains("--elastic yes"));
   for (const char* sync : {"never", "barrier", "local_sgd:4", "accumulate:2"})
     EXPECT_THAT(usage_error({"--elastic", "yes", "--sync", sync}), HasSubstr("is for --sync every_step"));
-  EXPECT_THAT(usage_error({"--elastic", "yes", "--shard", "yes"}), HasSubstr("lost with its rank"));
   EXPECT_THAT(usage_error({"--elastic", "yes", "--device", "auto"}), HasSubstr("name cpu or cuda"));
 }
 
