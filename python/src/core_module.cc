@@ -83,7 +83,7 @@ void bind_job(py::module_& module) {
   module.def("is_elastic", &is_elastic);
   module.def("newer_generation", [] { return as_horovod_tells(membership_change()); });
   module.def("note_training_state", &note_training_state);
-  // How many workers have come or gone since this process has come in.
+  // Counts the workers that have come or gone since this process has come in.
   module.def("workers_changed", [] {
     const auto membership = metrics().membership;
     return membership.lost + membership.joined;

@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::int64_t kSmallBuffer = 1 << 16;  // elements; a larger one is copied only after a change
 
+auto find_copy(auto& copies, const at::Tensor& tensor) {
+  return std::ranges::find_if(copies, [&](const auto& each) { return each.tensor.is_same(tensor); });
+}
+
 }  // namespace
 
 std::string ModulePart::describe() const { return Stateful(module_).describe(); }
@@ -47,16 +51,14 @@ void ModulePart::save() {
 
 ModulePart::Copy ModulePart::copy_or_former(const at::Tensor& buffer, std::vector<Copy>& former) {
   if (buffer.numel() < kSmallBuffer) return copy_of(buffer);
-  const auto found =
-      std::ranges::find_if(former, [&](const Copy& each) { return each.tensor.is_same(buffer); });
+  const auto found = find_copy(former, buffer);
   if (found == former.end() || found->version != buffer._version()) return copy_of(buffer);
   return std::move(*found);
 }
 
 // A frozen one needs no copy. An average of other parameters changes before each commit.
 ModulePart::Copy ModulePart::copy_of_fixed(const at::Tensor& parameter, std::vector<Copy>& former) {
-  const auto found =
-      std::ranges::find_if(former, [&](const Copy& each) { return each.tensor.is_same(parameter); });
+  const auto found = find_copy(former, parameter);
   const bool has_changed = found != former.end() && found->version != parameter._version();
   return has_changed ? copy_of(parameter) : Copy{parameter, parameter._version(), {}};
 }

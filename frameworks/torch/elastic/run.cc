@@ -57,7 +57,7 @@ class FailuresInVain {
   std::pair<std::int64_t, std::uint64_t> last_ = {-1, 0};  // of both, at the last failure
 };
 
-// How many workers have come or gone since this process has come in.
+// Counts the workers that have come or gone since this process has come in.
 std::uint64_t changes_of_workers() {
   const auto membership = metrics().membership;
   return membership.lost + membership.joined;

@@ -61,14 +61,19 @@ def own_or(handler: StateHandler, better: str, plain: str) -> Callable[..., Any]
     return None
 
 
+def _has_changed(tensor: torch.Tensor, version: int, place: int) -> bool:
+    """Whether it has another version, or lies elsewhere. (Changes by .data have no version.)"""
+    return tensor._version != version or tensor.data_ptr() != place
+
+
 class NotedTensors:
-    """Which tensors there were, and their versions: by these it says whether one has changed. (Changes by .data have no version.)"""
+    """Tensors, with their versions and places at that time."""
 
     def __init__(self, tensors: Iterable[torch.Tensor]):
         self._noted = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
 
     def changed(self) -> bool:
-        return any(tensor._version != version or tensor.data_ptr() != place for tensor, version, place in self._noted)
+        return any(_has_changed(*noted) for noted in self._noted)
 
 
 def _keep_first(handler: ModelStateHandler | OptimizerStateHandler) -> None:
@@ -120,7 +125,7 @@ class _Held(NamedTuple):
     copy: torch.Tensor | None
 
     def changed(self) -> bool:
-        return self.tensor._version != self.version or self.tensor.data_ptr() != self.place
+        return _has_changed(self.tensor, self.version, self.place)
 
     def restore(self) -> None:
         """The module has the same tensor again. A large one, which has not changed as far as versions tell, stays as it is."""

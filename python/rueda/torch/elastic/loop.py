@@ -107,14 +107,14 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
         reset, number = _Reset(state), next(_runs)
+        if by_torchrun():
+            with Handover(state) as handover:
+                return elastic.loop(handover.after_sync(func), reset, handover.before_sync)(state, *args, **kwargs)
 
         def begin():
             _meet(number)
             remake_reducers()
 
-        if by_torchrun():
-            with Handover(state) as handover:
-                return elastic.loop(handover.after_sync(func), reset, handover.before_sync)(state, *args, **kwargs)
         try:
             return elastic.loop(func, reset, begin)(state, *args, **kwargs)
         except _RunIsOver:
