@@ -102,7 +102,7 @@ void run(std::int64_t parameters, const std::filesystem::path& stop) {
   rueda::elastic::State state(
       {{"model", model}, {"optimizer", optimizer}, {"sampler", sampler}, {"history", history}});
   state.on_reset([] { tell("generation", std::to_string(rueda::size())); });
-  rueda::elastic::run(state, [&] {
+  const auto train = [&] {
     tell("begins", std::to_string(rueda::size()));
     for (bool over = false; !over;) {
       while (const auto batch = sampler.next(1)) {
@@ -118,6 +118,14 @@ void run(std::int64_t parameters, const std::filesystem::path& stop) {
       over = all_ranks_see(stop);
       sampler.set_epoch(sampler.epoch() + 1);
       state.commit();
+    }
+  };
+  rueda::elastic::run(state, [&] {
+    try {
+      train();
+    } catch (const rueda::Error&) {
+      tell("fails", "");
+      throw;
     }
   });
   if (rueda::rank() == 0) end(model, static_cast<std::int64_t>(sampler.epoch()), history);

@@ -39,9 +39,7 @@ state = hvd.elastic.TorchState(model, optimizer, sampler=hvd.elastic.ElasticSamp
 state.register_reset_callbacks([lambda: tell("generation", hvd.size())])
 
 
-@hvd.elastic.run
-def train(state):
-    tell("begins", hvd.size())
+def epochs():
     while True:
         for sample in torch.utils.data.DataLoader(range(SAMPLES), batch_size=1, sampler=state.sampler):
             optimizer.zero_grad()
@@ -59,6 +57,16 @@ def train(state):
         state.commit()
         if over:
             return
+
+
+@hvd.elastic.run
+def train(state):
+    tell("begins", hvd.size())
+    try:
+        epochs()
+    except hvd.HorovodInternalError:
+        tell("fails")
+        raise
 
 
 train(state)

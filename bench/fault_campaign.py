@@ -17,6 +17,7 @@ The job runs bench/elastic_steps.py, or its twin in C++. A fault comes at a rand
   cable        a host is cut off until the others go on without it; needs --hosts
 A row for each kind, number of ranks and number of parameters, in milliseconds from the fault:
   named        ruedarun has named the first rank
+  failed       a call has failed in all others: until then each may be in a computation of its own
   generation   all others have formed the next generation
   step         all others have completed a step of it
   again        all ranks have completed a step at the full number of ranks
@@ -68,6 +69,7 @@ class Measured:
     """Milliseconds of each fault."""
 
     named: list[float] = field(default_factory=list)
+    failed: list[float] = field(default_factory=list)
     generation: list[float] = field(default_factory=list)
     step: list[float] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
@@ -185,7 +187,7 @@ class Job:
         subprocess.run([BIN / "rueda-hosts", "of", str(self.process.pid), *words], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
     def follow(self, kind: str, began: float, members: set[int], others: set[int]) -> None:
-        formed, stepped, again, named, waits_for = set(), set(), {}, False, kind
+        failed, formed, stepped, again, named, waits_for = {}, set(), set(), {}, False, kind
         for name, worker, at, more in self.events():
             after = 1000 * (at - began)
             if after < 0:
@@ -198,9 +200,12 @@ class Job:
                 self.waiting.pop(worker, None)
                 os.kill(self.pids.pop(worker), signal.SIGKILL)
                 waits_for = ""
+            if name == "fails" and worker in others:
+                failed.setdefault(worker, after)
             if name == "generation" and worker in others and worker not in formed:
                 formed.add(worker)
                 if formed == others:
+                    self.measured.failed.append(max(failed.values(), default=after))
                     self.measured.generation.append(after)
             if name == "step" and worker in formed and worker not in stepped:
                 stepped.add(worker)
@@ -288,8 +293,8 @@ def against(peer: str, faults: int, ranks: int, size: str) -> tuple[dict[str, An
 
 
 def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str, Any]], peers: dict[tuple[str, int, str], tuple[dict[str, Any], int]]) -> None:
-    words = {"named": "{} to its name", "generation": "{} to the next generation", "step": "{} to the next step", "again": "{} to a step of all ranks again",
-             "undisturbed": "a step without a failure"}
+    words = {"named": "{} to its name", "failed": "{} to a failed call in all others", "generation": "{} to the next generation", "step": "{} to the next step",
+             "again": "{} to a step of all ranks again", "undisturbed": "a step without a failure"}
     figures = [{"figure": f"{words[name].format(KINDS[kind])}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
                for (kind, ranks, size), row in rows.items() for name, (median, most) in row.items()]
     for (peer, ranks, size), (row, not_back) in peers.items():

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/base/number.h"
@@ -24,6 +25,9 @@ void check_slots(std::string_view text, const std::string& where) {
 
 void check_host(std::string_view host, const std::string& where) {
   const std::size_t colon = host.rfind(':');
+  if (std::ranges::any_of(host, [](char each) { return each <= ' ' || each > '~'; }))
+    throw UsageError(
+        fmt::format("{}: {:?} names no host; a name has letters, digits and signs of ASCII", where, host));
   if (host.starts_with('-'))
     throw UsageError(fmt::format("{}: '{}' begins with '-', as no host does", where, host));
   if (host.empty() || colon == 0)

@@ -30,6 +30,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kLongestRun = 60s;
 constexpr std::size_t kLongestText = 1 << 20;
+constexpr std::size_t kLongestHost = 300;  // with its slots; a name of DNS has 253 characters at most
 
 // A file of this folder is not looked for in PATH.
 std::string command_of(const std::string& script) {
@@ -37,6 +38,15 @@ std::string command_of(const std::string& script) {
   const bool is_here =
       script.find('/') == std::string::npos && std::filesystem::is_regular_file(script, none);
   return is_here ? "./" + script : script;
+}
+
+// Without a comment, and without blanks at both ends.
+std::string host_of(const std::string& line) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::string text = line.substr(0, line.find('#'));
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) + 1 - first);
 }
 
 }  // namespace
@@ -47,13 +57,12 @@ std::vector<HostSlots> hosts_from_script(std::string_view text, int slots_per_ho
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const std::string_view blank = " \t\r";
-    const std::size_t first = line.find_first_not_of(blank);
-    if (first == std::string::npos) continue;
-    const std::string host = line.substr(first, line.find_last_not_of(blank) + 1 - first);
+    const std::string host = host_of(line);
+    if (host.empty()) continue;
     const std::string where = fmt::format("line {} of the host discovery script", number);
-    if (host.find_first_of(", \t") != std::string::npos)
-      throw UsageError(fmt::format("{}: '{}'; a line must be HOST or HOST:RANKS", where, host));
+    if (host.find_first_of(", \t") != std::string::npos || host.size() > kLongestHost)
+      throw UsageError(fmt::format("{}: {:?}; a line must be HOST or HOST:RANKS", where,
+                                   std::string_view(host).substr(0, kLongestHost)));
     check_host(host, where);
     HostSlots fresh = host_slots_from(host).front();
     if (host.rfind(':') == std::string::npos) fresh.slots = slots_per_host;

@@ -10,9 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_elastic_job import BIN, KILLS, Job, assert_each_once, counts
-
-PROGRAM = [BIN / "elastic_training"]
+from test_elastic_job import CPP, KILLS, Job, assert_each_once, counts
 
 
 def result(said):
@@ -25,14 +23,14 @@ def result(said):
 @pytest.fixture(scope="module")
 def undisturbed():
     """The sum that two ranks reach in two epochs."""
-    with Job("-np", "2", program=PROGRAM, epochs=2, work=0) as job:
+    with Job("-np", "2", program=CPP, epochs=2, work=0) as job:
         status, said = job.end()
     assert status == 0 and counts(said) == (2, {2: 400}), said
     return result(said)[0]
 
 
 def test_an_elastic_job_without_a_failure_is_as_any_other(undisturbed):
-    with Job("-np", "2", "--min-np", "1", program=PROGRAM, epochs=2, work=0) as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP, epochs=2, work=0) as job:
         status, said = job.end()
     assert status == 0 and "ruedarun" not in said and counts(said) == (2, {2: 400}), said
     total, steps, light = result(said)
@@ -42,7 +40,7 @@ def test_an_elastic_job_without_a_failure_is_as_any_other(undisturbed):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_replaced_rank_leaves_no_trace(victim, undisturbed):
     """Two ranks at all times: the same batches, so the same parameters but for the order of sums."""
-    with Job("-np", "2", "--min-np", "2", "--spares", "1", program=PROGRAM, epochs=2, work=0.03) as job:
+    with Job("-np", "2", "--min-np", "2", "--spares", "1", program=CPP, epochs=2, work=0.03) as job:
         job.wait_for(r"worker 2 is process")
         before = job.wait_for(r"step (\d+)")
         job.kill(victim)
@@ -55,7 +53,7 @@ def test_a_replaced_rank_leaves_no_trace(victim, undisturbed):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_the_others_go_on_and_a_new_one_joins(victim):
-    with Job("-np", "2", "--min-np", "1", program=PROGRAM, UNTIL_WORKER="2") as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP, UNTIL_WORKER="2") as job:
         job.wait_for(r"step 10\b")
         job.kill(victim)
         job.wait_for(rf"ruedarun: rank {victim} .* was killed by signal 9 \(Killed\); going on with 1 rank$")
@@ -69,7 +67,7 @@ def test_the_others_go_on_and_a_new_one_joins(victim):
 
 def test_many_are_lost_one_after_another():
     chance = random.Random(time.time_ns())
-    with Job("-np", "3", "--min-np", "1", program=PROGRAM, samples=2000, epochs=2, work=0.005, UNTIL_WORKER=str(2 + KILLS)) as job:
+    with Job("-np", "3", "--min-np", "1", program=CPP, samples=2000, epochs=2, work=0.005, UNTIL_WORKER=str(2 + KILLS)) as job:
         for _ in range(KILLS):
             job.wait_for(r"begins as rank 2 of 3")
             job.wait_for(r"step \d+")
@@ -83,7 +81,7 @@ def test_many_are_lost_one_after_another():
 
 
 def test_two_are_lost_at_once():
-    with Job("-np", "4", "--min-np", "2", program=PROGRAM, UNTIL_WORKER="5") as job:
+    with Job("-np", "4", "--min-np", "2", program=CPP, UNTIL_WORKER="5") as job:
         job.wait_for(r"step 10\b")
         job.kill(0)
         job.kill(2)
@@ -95,7 +93,7 @@ def test_two_are_lost_at_once():
 
 def test_a_rank_is_lost_before_it_has_made_its_optimizer():
     """The others make theirs without it: what is collective in that comes in run()."""
-    with Job("-np", "2", "--min-np", "1", program=PROGRAM, DIES_EARLY="1") as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP, DIES_EARLY="1") as job:
         job.wait_for(r"rank 1 .* was killed by signal 9")
         status, said = job.end()
     assert status == 0, said
@@ -103,7 +101,7 @@ def test_a_rank_is_lost_before_it_has_made_its_optimizer():
 
 
 def test_the_job_ends_with_the_last_rank_that_has_the_state():
-    with Job("-np", "1", "--min-np", "1", "--spares", "1", program=PROGRAM, samples=100_000) as job:
+    with Job("-np", "1", "--min-np", "1", "--spares", "1", program=CPP, samples=100_000) as job:
         job.wait_for(r"worker 1 is process")
         job.wait_for(r"step \d+")
         job.kill(0)
@@ -112,19 +110,19 @@ def test_the_job_ends_with_the_last_rank_that_has_the_state():
 
 
 def test_an_error_of_the_program_ends_the_job():
-    with Job("-np", "2", "--min-np", "1", program=PROGRAM, FAILS_AT="7", samples=100_000) as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP, FAILS_AT="7", samples=100_000) as job:
         status, said = job.end()
     assert status == 1 and "error: this sample is broken" in said and "the job cannot go on" in said, said
 
 
 def test_a_failure_that_comes_again_and_again_ends_the_job():
-    with Job("-np", "2", "--min-np", "1", program=PROGRAM, MISMATCHES_AT="7", samples=100_000) as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP, MISMATCHES_AT="7", samples=100_000) as job:
         status, said = job.end()
     assert status == 1 and "elastic::run has tried 3 times, and no commit came between the failures" in said and "mismatch" in said, said
 
 
 def test_in_a_job_that_is_not_elastic_a_loss_ends_it():
-    with Job("-np", "2", program=PROGRAM, samples=100_000) as job:
+    with Job("-np", "2", program=CPP, samples=100_000) as job:
         job.wait_for(r"step 10\b")
         job.kill(1)
         status, said = job.end()
@@ -133,7 +131,7 @@ def test_in_a_job_that_is_not_elastic_a_loss_ends_it():
 
 
 def test_ranks_of_a_host_that_is_to_go_leave_without_a_loss():
-    with Job("-H", "localhost:1,127.0.0.1:1", "-np", "2", "--min-np", "1", program=PROGRAM, samples=2000) as job:
+    with Job("-H", "localhost:1,127.0.0.1:1", "-np", "2", "--min-np", "1", program=CPP, samples=2000) as job:
         job.wait_for(r"step 10\b")
         os.kill(int(Path(f"/proc/{job.pids[1]}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGTERM)
         job.wait_for(r"ruedarun: worker 1 has left; going on with 1 rank$")

@@ -2,6 +2,7 @@
 """Elastic jobs on hosts that come and go: by a script that names them, by lost agents, by notices, and by the blacklist.
 
 Names of this machine stand for hosts, as in Horovod's own tests; others are reached by a remote shell that stays on this machine."""
+import functools
 import os
 import re
 import signal
@@ -11,11 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
-from test_elastic_job import BIN, Job, assert_each_once, counts
+import test_elastic_job
+from test_elastic_job import BIN, CPP, assert_each_once, counts
 from test_ruedarun import remote_shell_of_this_machine
 
 __all__ = ["remote_shell_of_this_machine"]  # a fixture
 LONG = 100_000  # samples
+Job = functools.partial(test_elastic_job.Job, program=CPP)
 
 
 class Hosts:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elastic jobs of ruedarun: ranks are killed, others take their places, and each sample is applied once in each epoch.
 
-Runs tests/python/programs/elastic_sums.py. RUEDA_BIN names the folder of the programs; RUEDA_KILLS is how many ranks are killed at random."""
+Runs tests/python/programs/elastic_sums.py, and its twin elastic_training.cc, which starts sooner, where the launcher is tested. RUEDA_BIN names
+the folder of the programs; RUEDA_KILLS is how many ranks are killed at random."""
 import ast
 import contextlib
 import os
@@ -19,6 +20,7 @@ import pytest
 
 BIN = Path(os.environ["RUEDA_BIN"])
 PROGRAM = Path(__file__).parent / "programs" / "elastic_sums.py"
+CPP = [BIN / "elastic_training"]
 KILLS = int(os.environ.get("RUEDA_KILLS", "4"))
 PATIENCE = 60  # seconds, with a line that has to come
 HOSTS = ["--virtual-hosts", "2"]
@@ -177,7 +179,7 @@ def test_two_are_lost_at_once():
 
 
 def test_a_rank_is_lost_during_the_start():
-    with Job("-np", "2", "--min-np", "1") as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP) as job:
         found = job.wait_for(r"worker (\d) is process")
         job.kill(int(found[1]))
         status, said = job.end()
@@ -206,7 +208,7 @@ def test_by_default_one_spare_waits_if_the_job_can_do_without_a_rank():
 
 
 def test_too_few_wait_for_a_new_one():
-    with Job("-np", "2", "--min-np", "2", samples=800) as job:
+    with Job("-np", "2", "--min-np", "2", samples=800, program=CPP) as job:
         job.wait_for(r"step 10\b")
         job.kill(0)
         job.wait_for(r"was killed by signal 9 \(Killed\); waiting for others, since too few are left$")
@@ -217,7 +219,7 @@ def test_too_few_wait_for_a_new_one():
 
 
 def test_too_few_and_nobody_can_come():
-    with Job("-np", "2", "--min-np", "2", REFUSING="2", samples=100_000) as job:
+    with Job("-np", "2", "--min-np", "2", REFUSING="2", samples=100_000, program=CPP) as job:
         job.wait_for(r"step 10\b")
         job.kill(0)
         status, said = job.end()
@@ -227,7 +229,7 @@ def test_too_few_and_nobody_can_come():
 
 
 def test_the_reset_limit_ends_the_job():
-    with Job("-np", "3", "--min-np", "1", "--reset-limit", "1", samples=100_000) as job:
+    with Job("-np", "3", "--min-np", "1", "--reset-limit", "1", samples=100_000, program=CPP) as job:
         job.wait_for(r"step 10\b")
         job.kill(1)
         job.wait_for(r"begins as rank 0 of 2 ")
@@ -263,14 +265,14 @@ def test_a_worker_that_joins_in_a_second_run():
 
 
 def test_a_rank_that_ends_well_in_the_midst_is_named():
-    with Job("-np", "3", "--min-np", "1", ENDS_EARLY="1") as job:
+    with Job("-np", "3", "--min-np", "1", ENDS_EARLY="1", program=CPP) as job:
         status, said = job.end()
     assert status == 0 and re.search(r"^ruedarun: rank 1 \(process \d+ on \S+\) has ended with status 0; nobody joins any more$", said, re.M), said
     assert_each_once(said)
 
 
 def test_a_signal_ends_the_job_and_nothing_is_started():
-    with Job("-np", "2", "--min-np", "1", samples=100_000) as job:
+    with Job("-np", "2", "--min-np", "1", samples=100_000, program=CPP) as job:
         job.wait_for(r"step 10\b")
         job.process.send_signal(signal.SIGTERM)
         status, said = job.end()
@@ -278,7 +280,7 @@ def test_a_signal_ends_the_job_and_nothing_is_started():
 
 
 def test_a_stopped_rank_is_not_lost():
-    with Job("-np", "2", "--min-np", "1") as job:
+    with Job("-np", "2", "--min-np", "1", program=CPP) as job:
         job.wait_for(r"step 10\b")
         job.kill(1, signal.SIGSTOP)
         time.sleep(2)
@@ -302,7 +304,7 @@ virtual_hosts = pytest.mark.skipif(os.geteuid() != 0, reason="virtual hosts need
 @virtual_hosts
 @pytest.mark.parametrize("victim", [0, 3])
 def test_a_rank_of_another_host_is_lost(victim):
-    with Job(*HOSTS, "-np", "4", "--min-np", "2", UNTIL_WORKER="4") as job:
+    with Job(*HOSTS, "-np", "4", "--min-np", "2", UNTIL_WORKER="4", program=CPP) as job:
         job.wait_for(r"step 10\b")
         job.kill(victim)
         job.wait_for(r"begins as rank 0 of 3 ")
@@ -314,7 +316,7 @@ def test_a_rank_of_another_host_is_lost(victim):
 
 @virtual_hosts
 def test_all_ranks_of_a_host_are_lost_with_its_agent():
-    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=1000) as job:
+    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=1000, program=CPP) as job:
         job.wait_for(r"step 10\b")
         os.kill(int(Path(f"/proc/{job.pids[3]}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
         job.wait_for(r"begins as rank 0 of 2 ")
@@ -326,7 +328,7 @@ def test_all_ranks_of_a_host_are_lost_with_its_agent():
 @virtual_hosts
 def test_a_host_that_is_cut_off_ends_itself():
     """Its ranks, which could go on by themselves, end; those on the side of ruedarun go on."""
-    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=6000, RUEDA_NETWORK_DEADLINE="2") as job:
+    with Job(*HOSTS, "-np", "4", "--min-np", "2", samples=6000, RUEDA_NETWORK_DEADLINE="2", program=CPP) as job:
         job.wait_for(r"step 10\b")
         cut_off = [job.pids[2], job.pids[3]]
         subprocess.run([BIN / "rueda-hosts", "of", str(job.process.pid), "link", "h1", "0", "down"], check=True, timeout=60)

@@ -12,6 +12,8 @@ from test_elastic_job import BIN, Job, assert_each_once, counts, virtual_hosts
 
 PROGRAMS = {"c++": [BIN / "elastic_training"], "python": [sys.executable, Path(__file__).parent / "programs" / "elastic_sharded.py"],
             "model": [BIN / "elastic_training"], "gathered": [BIN / "elastic_training"]}
+FULL = pytest.mark.full("torch")
+MAIN_PROGRAMS = [program if program in ("c++", "model") else pytest.param(program, marks=FULL) for program in PROGRAMS]
 SETTINGS = {"model": {"SHARDED": "model"}, "gathered": {"SHARDED": "model", "GATHERED": "1"}}
 
 
@@ -41,7 +43,7 @@ def test_an_elastic_job_without_a_failure_is_as_any_other(program):
     assert total == undisturbed(program) and steps == 100 and light > 90, said
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=FULL)])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_replaced_rank_leaves_no_trace(program, victim):
     with job(program, "-np", "2", "--min-np", "2", "--spares", "1", epochs=2, work=0.03) as elastic:
@@ -54,7 +56,7 @@ def test_a_replaced_rank_leaves_no_trace(program, victim):
     assert result(said)[0] == pytest.approx(undisturbed(program), rel=1e-9, abs=1e-9), said
 
 
-@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=FULL), pytest.param(2, marks=FULL)])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_others_go_on_and_a_new_one_joins(program, victim):
     with job(program, "-np", "3", "--min-np", "1", UNTIL_WORKER="3") as elastic:
@@ -68,7 +70,7 @@ def test_the_others_go_on_and_a_new_one_joins(program, victim):
     assert result(said)[2] > 20, said
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=FULL)])
 def test_a_rank_that_is_killed_in_the_midst_of_its_step_leaves_no_trace(victim):
     """On one host all ranks have one copy of the parameters, which that leaves half written."""
     with job("python", "-np", "2", "--min-np", "2", "--spares", "1", epochs=2, work=0.01, TORN=str(victim)) as elastic:
@@ -78,7 +80,7 @@ def test_a_rank_that_is_killed_in_the_midst_of_its_step_leaves_no_trace(victim):
     assert result(said)[0] == pytest.approx(undisturbed("python"), rel=1e-9, abs=1e-9), said
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", MAIN_PROGRAMS)
 def test_two_that_are_no_neighbours_are_lost_at_once(program):
     with job(program, "-np", "4", "--min-np", "2") as elastic:
         elastic.wait_for(r"step 10\b")
@@ -89,7 +91,7 @@ def test_two_that_are_no_neighbours_are_lost_at_once(program):
     assert_each_once(said)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", MAIN_PROGRAMS)
 def test_a_part_without_a_copy_ends_the_job_by_name(program):
     with job(program, "-np", "3", "--min-np", "2", PART_COPIES="0", samples=100_000) as elastic:
         elastic.wait_for(r"step 10\b")
@@ -101,7 +103,7 @@ def test_a_part_without_a_copy_ends_the_job_by_name(program):
 
 
 @virtual_hosts
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", MAIN_PROGRAMS)
 def test_ranks_of_several_hosts_gather_their_parts(program):
     with job(program, "--virtual-hosts", "2", "-np", "4", "--min-np", "2", "--spares", "0", UNTIL_WORKER="4") as elastic:
         elastic.wait_for(r"step 10\b")

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "frameworks/torch/elastic/optimizer_tensors.h"
+#include "frameworks/torch/state/optimizer_tensors.h"
 #include "rueda/torch/state/parameter_groups.h"
 #include "rueda/torch/state/parameters.h"
 #include "rueda/torch/state/stateful.h"

@@ -11,7 +11,6 @@
 #include "frameworks/torch/collectives/agreement.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 #include "rueda/torch/collectives/operations.h"
-#include "rueda/torch/state/objects.h"
 
 namespace rueda {
 namespace {
@@ -68,10 +67,6 @@ void broadcast_parameters(const torch::nn::Module& model, Rank root, const Scope
   auto named = model.named_parameters();
   named.update(model.named_buffers());
   broadcast_parameters(named, root, scope);
-}
-
-void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, Rank root, const Scope& scope) {
-  broadcast_state(optimizer, root, "broadcast_optimizer_state", scope);
 }
 
 }  // namespace rueda

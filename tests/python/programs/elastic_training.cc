@@ -7,7 +7,8 @@
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
 // MISMATCHES_AT: the step in which ranks reduce different shapes. FAILS_AT: the step in which the program
 // throws an error of its own. DIES_EARLY: the number of a worker that is killed between init() and its
-// optimizer. SHARDED: each rank has a part of the optimizer, of a larger network; SHARDED=model: of the
+// optimizer. REFUSING: of one that ends with status 3 at once. ENDS_EARLY: of one that ends well in step 7.
+// SHARDED: each rank has a part of the optimizer, of a larger network; SHARDED=model: of the
 // network, too, which GATHERED=1 gathers even on one host. PART_COPIES: the option of that name.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -41,6 +42,10 @@ void say(const std::string& line) {
 std::int64_t number_from(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? 0 : std::atoll(text);
+}
+
+bool is_named_by(const char* name, std::int64_t worker) {
+  return std::getenv(name) != nullptr && number_from(name) == worker;
 }
 
 int part_copies() {
@@ -193,9 +198,10 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
   const bool is_elastic = rueda::is_elastic();
   if (!is_elastic) rueda::init();
   const std::int64_t worker = is_elastic ? number_from("RUEDA_WORKER") : rueda::rank();
+  if (is_named_by("REFUSING", worker)) ::_exit(3);
   say(fmt::format("worker {} is process {}", worker, ::getpid()));
   rueda::init();
-  if (std::getenv("DIES_EARLY") != nullptr && number_from("DIES_EARLY") == worker) std::raise(SIGKILL);
+  if (is_named_by("DIES_EARLY", worker)) std::raise(SIGKILL);
   Training<Optimizer> training(samples);
   rueda::elastic::Sampler sampler(static_cast<std::size_t>(samples));
   Progress progress;
@@ -212,6 +218,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
         training.train(*batch, seconds);
         sampler.record_batch(batch->size());
         if (++progress.steps == fails_at) throw std::runtime_error("this sample is broken");
+        if (progress.steps == 7 && is_named_by("ENDS_EARLY", worker)) ::_exit(0);
         if (progress.steps == number_from("MISMATCHES_AT"))
           rueda::allreduce(torch::ones({2 + rueda::rank()}), "mismatch");
         progress.light += state.is_light() ? 1 : 0;

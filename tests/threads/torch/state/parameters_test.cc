@@ -8,7 +8,9 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/sgd.h>
 
 #include <mutex>
@@ -137,6 +139,60 @@ TEST(BroadcastOptimizerState, EmptyStateEverywhereOrAtTheRoot) {
     if (rank == 1) train(optimizer, model, 1);
     broadcast_optimizer_state(optimizer, 0, runtime);
     EXPECT_TRUE(optimizer.state().empty());
+  });
+}
+
+// Strides, types and counters are those of the root. A rank that has such a tensor keeps its memory.
+TEST(BroadcastOptimizerState, TensorsGoIntoTheMemoryThatIsThere) {
+  run_ranks(3, [](Runtime& runtime) {
+    const Rank rank = runtime.topology().rank;
+    at::Tensor image = at::zeros({2, 3, 4, 5}, at::kDouble).to(at::MemoryFormat::ChannelsLast);
+    at::Tensor halves = at::zeros({7}, at::kBFloat16);
+    torch::optim::Adam optimizer({image, halves}, torch::optim::AdamOptions(0.1).amsgrad(true));
+    const auto moments = [&](const at::Tensor& parameter) -> torch::optim::AdamParamState& {
+      return static_cast<torch::optim::AdamParamState&>(
+          *optimizer.state().at(parameter.unsafeGetTensorImpl()));
+    };
+    if (rank != 1) {
+      image.mutable_grad() = at::full_like(image, rank + 1);
+      halves.mutable_grad() = at::full_like(halves, rank + 1);
+      for (int step = 0; step <= rank; ++step) optimizer.step();
+    }
+    const void* const before = rank == 2 ? moments(image).exp_avg().data_ptr() : nullptr;
+    broadcast_optimizer_state(optimizer, 0, runtime);
+    EXPECT_EQ(moments(image).step(), 1);
+    EXPECT_EQ(moments(image).exp_avg().strides(), image.strides());
+    EXPECT_TRUE(moments(image).exp_avg().allclose(at::full_like(image, 0.1)));
+    EXPECT_EQ(moments(halves).max_exp_avg_sq().scalar_type(), at::kBFloat16);
+    if (rank == 2) EXPECT_EQ(moments(image).exp_avg().data_ptr(), before);
+  });
+}
+
+TEST(BroadcastOptimizerState, StatesOfOtherClassesAndOfComplexNumbersGoAsTheyDid) {
+  run_ranks(2, [](Runtime& runtime) {
+    const Rank rank = runtime.topology().rank;
+    at::Tensor phase = at::zeros({3}, at::kComplexDouble);
+    torch::optim::SGD complex({phase}, torch::optim::SGDOptions(0.1).momentum(0.9));
+    Regression model(1);
+    torch::optim::LBFGS other(model.tensors(), torch::optim::LBFGSOptions(0.1).max_iter(3));
+    if (rank == 0) {
+      phase.mutable_grad() = at::full({3}, c10::complex<double>(1, 2), at::kComplexDouble);
+      complex.step();
+      other.step([&] {
+        other.zero_grad();
+        at::Tensor loss = at::zeros({}, at::kDouble);
+        for (const at::Tensor& each : model.tensors()) loss = loss + (each - 1).square().sum();
+        loss.backward();
+        return loss;
+      });
+    }
+    broadcast_optimizer_state(complex, 0, runtime);
+    broadcast_optimizer_state(other, 0, runtime);
+    const auto& momentum =
+        static_cast<torch::optim::SGDParamState&>(*complex.state().at(phase.unsafeGetTensorImpl()))
+            .momentum_buffer();
+    EXPECT_TRUE(at::equal(momentum, at::full({3}, c10::complex<double>(1, 2), at::kComplexDouble)));
+    EXPECT_EQ(other.state().size(), 1U);
   });
 }
 

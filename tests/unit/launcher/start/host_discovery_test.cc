@@ -36,6 +36,7 @@ std::string line_error_of(std::string_view text) {
 TEST(HostDiscovery, LinesNameHostsAndTheirSlots) {
   EXPECT_THAT(hosts_from_script("a:2\n\n  b \r\nc:1\na:3\n", 4),
               ElementsAre(HostSlots{"a", 3}, HostSlots{"b", 4}, HostSlots{"c", 1}));
+  EXPECT_THAT(hosts_from_script("# of today\na:2  # with a card\n", 4), ElementsAre(HostSlots{"a", 2}));
   EXPECT_THAT(hosts_from_script("", 4), IsEmpty());
 }
 
@@ -46,6 +47,10 @@ TEST(HostDiscovery, ABadLineIsNamed) {
   EXPECT_THAT(line_error_of("a:2,b:2"), HasSubstr("line 1"));
   EXPECT_THAT(line_error_of("a slots=2"), HasSubstr("HOST:RANKS"));
   EXPECT_THAT(line_error_of(":3"), HasSubstr("names no host"));
+  EXPECT_THAT(line_error_of("\x7f"
+                            "ELF\x02"),
+              HasSubstr(R"("\x7fELF\x02" names no host)"));
+  EXPECT_THAT(line_error_of(std::string(100'000, 'x')).size(), testing::Lt(500U));
 }
 
 HostDiscovery discovery_of(const std::string& command) {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace rueda::elastic {
+namespace rueda {
 
 // Returns the tensors, some of which may be undefined. Returns nothing for a class that Rueda does not know.
 std::optional<std::vector<at::Tensor*>> tensors_of(torch::optim::OptimizerParamState& state);
@@ -17,4 +17,4 @@ std::optional<std::vector<at::Tensor*>> tensors_of(torch::optim::OptimizerParamS
 // Returns a copy with tensors of its own. The class is one that Rueda knows.
 std::unique_ptr<torch::optim::OptimizerParamState> copy_of(const torch::optim::OptimizerParamState& state);
 
-}  // namespace rueda::elastic
+}  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/elastic/optimizer_tensors.h"
+#include "frameworks/torch/state/optimizer_tensors.h"
 
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -13,7 +13,7 @@
 #include "rueda/torch/optimizers/lars.h"
 #include "rueda/torch/optimizers/moments.h"
 
-namespace rueda::elastic {
+namespace rueda {
 namespace {
 
 using torch::optim::OptimizerParamState;
@@ -51,4 +51,4 @@ std::unique_ptr<OptimizerParamState> copy_of(const OptimizerParamState& state) {
   return copy;
 }
 
-}  // namespace rueda::elastic
+}  // namespace rueda
