@@ -131,10 +131,10 @@ def test_in_a_job_that_is_not_elastic_a_loss_ends_it():
 
 
 def test_ranks_of_a_host_that_is_to_go_leave_without_a_loss():
-    with Job("-H", "localhost:1,127.0.0.1:1", "-np", "2", "--min-np", "1", program=CPP, samples=2000) as job:
+    with Job("-H", "localhost:1,127.0.0.1:1", "-np", "2", "--min-np", "1", program=CPP, until_end=True) as job:
         job.wait_for(r"step 10\b")
         os.kill(int(Path(f"/proc/{job.pids[1]}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGTERM)
         job.wait_for(r"ruedarun: worker 1 has left; going on with 1 rank$")
         status, said = job.end()
     assert status == 0 and "error" not in said and "killed" not in said, said
-    assert_each_once(said, samples=2000, ranks=2)
+    assert_each_once(said, ranks=2)

@@ -5,6 +5,7 @@
 // place, and a step subtracts the sum over all ranks. In the end rank 0 prints how many samples were applied
 // how often, the sum of the network's parameters with weights, and how many commits were light. SECONDS: of
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
+// STOP: until that file is there.
 // MISMATCHES_AT: the step in which ranks reduce different shapes. FAILS_AT: the step in which the program
 // throws an error of its own. DIES_EARLY: the number of a worker that is killed between init() and its
 // optimizer. REFUSING: of one that ends with status 3 at once. ENDS_EARLY: of one that ends well in step 7.
@@ -20,6 +21,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -190,7 +192,14 @@ class Training {
 // The numbers that the program keeps besides the model.
 struct Progress {
   std::int64_t epoch = 0, steps = 0, light = 0, highest = 0;
+  bool is_stopped = std::getenv("STOP") == nullptr;
 };
+
+bool all_ranks_see_stop() {
+  const torch::Tensor seen =
+      torch::tensor({rueda::rank() == 0 && std::filesystem::exists(std::getenv("STOP"))});
+  return rueda::broadcast(seen, 0, "stop")[0].item<bool>();
+}
 
 template <class Optimizer>
 void run(std::int64_t samples, std::int64_t epochs, double seconds) {
@@ -213,7 +222,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
     say(fmt::format("worker {} begins as rank {} of {} at step {}", worker, rueda::rank(), rueda::size(),
                     progress.steps));
     const auto highest = rueda::allreduce(torch::tensor({worker}), "highest", {rueda::ReduceOp::max});
-    while (progress.epoch < epochs || progress.highest < until) {
+    while (progress.epoch < epochs || progress.highest < until || !progress.is_stopped) {
       while (const auto batch = sampler.next(kBatch)) {
         training.train(*batch, seconds);
         sampler.record_batch(batch->size());
@@ -226,6 +235,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
         if (progress.steps % 5 == 0) say(fmt::format("worker {} step {}", worker, progress.steps));
       }
       ++progress.epoch;
+      if (!progress.is_stopped) progress.is_stopped = all_ranks_see_stop();
       progress.highest = std::max(progress.highest, highest[0].item<std::int64_t>());
       sampler.set_epoch(static_cast<std::size_t>(progress.epoch));
       state.commit();
