@@ -15,7 +15,8 @@
 namespace rueda {
 namespace {
 
-constexpr auto kTogether = std::chrono::seconds(2);  // that a worker waits for others which start with it
+constexpr auto kUntilSpares = std::chrono::seconds(1);  // from a change of ranks
+constexpr auto kTogether = std::chrono::seconds(2);     // that a worker waits for others which start with it
 
 Membership::Limits limits_of(const ElasticOptions& options) {
   return {.least = options.least,
@@ -138,6 +139,10 @@ void ElasticJob::cannot_start(int host, const std::string& why) {
   }
 }
 
+int ElasticJob::workers_wanted() const {
+  return options_.elastic.most + (coming_.spares ? 0 : options_.elastic.spares);
+}
+
 // A script may name hosts that do not answer; the user's own list may not.
 bool ElasticJob::does_without(int host) const {
   return discovery_ || job_.unstarted_on(host) >= options_.ranks || !job_.has_ranks(host);
@@ -181,6 +186,7 @@ void ElasticJob::act(Clock::time_point now) {
   else
     say_what_has_changed({}, {});
   if (membership_.has_formed() && !membership_.is_short()) cause_.reset();
+  if (coming_.spares && now >= *coming_.spares) coming_.spares.reset();
   tell_what_is_due(now);
   for (const Worker worker : Generation{0, membership_.take_silent(now)}.by_rank()) end_silent(worker);
   end_those_that_stay(now);
@@ -197,6 +203,7 @@ std::optional<ElasticJob::Clock::time_point> ElasticJob::next_time() const {
   if (discovery_) next = earlier(next, discovery_->next_time());
   for (const auto& [worker, time] : leaving_) next = earlier(next, time);
   if (!news_.due.joiners) next = earlier(next, coming_.awaited);
+  if (coming_.spares) next = earlier(next, *coming_.spares);
   return next;
 }
 
@@ -217,6 +224,7 @@ void ElasticJob::give_up() {
 
 void ElasticJob::tell_generation(const Generation& next, const RankSet& before, Clock::time_point now) {
   agents_.tell_all(agents::NewGeneration{next});
+  coming_.spares = now + kUntilSpares;
   const RankSet left = (before & membership_.retiring()) - next.workers;
   for (const Worker worker : Generation{0, left}.by_rank()) leaving_.emplace(worker, now + options_.grace);
   say_what_has_changed(next, left);

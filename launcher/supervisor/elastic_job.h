@@ -82,6 +82,8 @@ class ElasticJob {
   struct Coming {
     RankSet workers;                           // that have not said yet that they are there
     std::optional<Clock::time_point> awaited;  // by those that are: until then
+    // Spares are started then. They take no processor from ranks that form a generation.
+    std::optional<Clock::time_point> spares;
   };
 
   bool is_frozen() const;
@@ -99,7 +101,7 @@ class ElasticJob {
   void use_hosts(const std::vector<HostSlots>& hosts);
   void see_to_hosts(Clock::time_point now);
   bool wants_workers() const;
-  int workers_wanted() const { return options_.elastic.most + options_.elastic.spares; }
+  int workers_wanted() const;
   void start_agents(Clock::time_point now);
   void start_workers(Clock::time_point now);
 
