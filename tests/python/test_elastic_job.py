@@ -176,6 +176,7 @@ def test_many_are_lost_one_after_another():
         assert times[-1] > 5 * KILLS
 
 
+@pytest.mark.full("torch")  # its twin in test_elastic_cpp.py runs always
 def test_two_are_lost_at_once():
     with Job("-np", "4", "--min-np", "2", UNTIL_WORKER="5") as job:
         job.wait_for(r"step 10\b")

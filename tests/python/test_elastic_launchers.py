@@ -21,6 +21,7 @@ from test_elastic_job import PROGRAM, Job, assert_each_once, counts
 from rueda.common import keeper
 
 assert BIN  # RUEDA_BIN is set
+FULL = pytest.mark.full("torch")
 
 
 def settings(**more):
@@ -81,7 +82,7 @@ def wait_for_the_next_start(job):
     assert job.wait_for(r"rueda: rank \d: goes on from commit (\d+), which was kept for this start")[1] == kept
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=FULL)])
 def test_torchrun_starts_all_again_and_training_goes_on(victim):
     segments = set(os.listdir("/dev/shm"))
     with torchrun(restarts=2) as job:
@@ -98,6 +99,7 @@ def test_torchrun_starts_all_again_and_training_goes_on(victim):
     assert set(os.listdir("/dev/shm")) <= segments
 
 
+@FULL
 def test_two_failures_of_a_job_of_torchruns():
     with torchrun(restarts=2, samples=800, LOADERS="2") as job:  # their children keep connections of killed ranks open
         for victim in (1, 0):
@@ -131,7 +133,7 @@ def test_a_signal_to_torchrun_ends_the_job():
     wait_until(lambda: not keepers(agent))
 
 
-@pytest.mark.parametrize("late_is_first", [False, True])
+@pytest.mark.parametrize("late_is_first", [False, pytest.param(True, marks=FULL)])
 def test_a_node_of_torchruns_comes_late(late_is_first):
     """torchrun numbers nodes by their addresses. With the store that its agents share by default, torch 2.11 gives a late one no MASTER_ADDR."""
     addresses = ["127.0.0.1", "127.0.0.2"]
@@ -164,6 +166,7 @@ def test_a_node_of_torchruns_is_lost():
     assert_each_once(said, samples=2000, ranks=2)
 
 
+@FULL
 def test_a_failure_counts_on_its_node_only():
     """The other node, which has no restart, is asked to end before its rank fails."""
     port = free_port()
@@ -213,8 +216,8 @@ def by_hand(method, folder):
     return [{"MASTER_ADDR": host, "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": "3"} for rank in range(3)]
 
 
-@pytest.mark.parametrize("method", ["store", "folder", "torch"])
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("method, victim", [("store", 0), ("torch", 2), *(pytest.param(*each, marks=FULL) for each in
+                                                                          [("store", 2), ("torch", 0), ("folder", 0), ("folder", 2)])])
 def test_a_job_by_hand_ends_with_words(method, victim, tmp_path):
     command = [sys.executable, PROGRAM, "100000", "1", "0.01"]
     with Ranks(command, [environment | settings() for environment in by_hand(method, tmp_path)]) as job:

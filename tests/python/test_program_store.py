@@ -14,6 +14,11 @@ from hand_started import BIN, CLEAN, Job, check, free_port, mpiexec
 
 PATH = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "OMP_NUM_THREADS": "1"}
 
+
+def full(value):
+    return pytest.param(value, marks=pytest.mark.full("core"))
+
+
 # A rank: script.py KIND PLACE RANK SIZE
 BEGIN = """
 import datetime, gc, os, sys, time, weakref
@@ -99,7 +104,7 @@ def place_of(kind, folder):
     return f"127.0.0.1:{free_port()}" if kind in ("tcp", "prefix") else folder if kind in ("files", "of_torch") else folder / "store"
 
 
-@pytest.mark.parametrize("kind", ["tcp", "file", "files", "of_torch"])
+@pytest.mark.parametrize("kind", ["tcp", "files", full("file"), full("of_torch")])
 def test_jobs_one_after_another(kind, tmp_path):
     with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 3) as job:
         results = job.results()
@@ -117,7 +122,7 @@ def test_two_jobs_over_one_store(tmp_path):
             assert [out.split("\n")[0] for _, out, _ in results] == ["0 2 3.0", "1 2 3.0"]
 
 
-@pytest.mark.parametrize("kind", ["file", "files"])
+@pytest.mark.parametrize("kind", ["files", full("file")])
 def test_ranks_that_come_late(kind, tmp_path):
     with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 3, ranks=[2, 1, 0], delay=0.7) as job:
         check(job.results())
@@ -137,7 +142,7 @@ def test_the_secret_does_not_stay_in_the_store(tmp_path):
     assert left == ["-"]
 
 
-@pytest.mark.parametrize("kind", ["tcp", "file", "files"])
+@pytest.mark.parametrize("kind", ["tcp", full("file"), full("files")])
 def test_a_rank_that_never_comes_is_named(kind, tmp_path):
     begun = time.monotonic()
     with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 3, ranks=[0, 1], RUEDA_START_TIMEOUT="1.5") as job:
@@ -146,7 +151,7 @@ def test_a_rank_that_never_comes_is_named(kind, tmp_path):
     assert time.monotonic() - begun < 25
 
 
-@pytest.mark.parametrize("kind", ["file", "files", "of_torch"])
+@pytest.mark.parametrize("kind", ["files", full("file"), full("of_torch")])
 def test_rank_zero_that_never_comes_is_named_with_the_store(kind, tmp_path):
     name = {"file": "FileStore", "files": "Files", "of_torch": "OfTorch"}[kind]
     with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 2, ranks=[1], RUEDA_START_TIMEOUT="1.5") as job:
@@ -345,7 +350,7 @@ for job in range(2):  # ranks in the opposite order of the launcher's: the store
 """
 
 
-@pytest.mark.parametrize("launcher", ["ruedarun", "mpiexec", "torchrun", "variables"])
+@pytest.mark.parametrize("launcher", ["ruedarun", "torchrun", full("mpiexec"), full("variables")])
 def test_the_store_wins_over_a_launcher(launcher, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(UNDER_A_LAUNCHER)
