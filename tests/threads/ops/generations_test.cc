@@ -183,8 +183,8 @@ void GenerationsJob::live(Worker worker) {
       ++failures_;
       EXPECT_TRUE(world_.is_broken(*tried)) << "generation " << *tried << ": " << error.what();
     }
+    if (world_.is_dead(worker)) return world_.tell_lost(worker);  // others may still write into its tensors
     tensors.keep();
-    if (world_.is_dead(worker)) return world_.tell_lost(worker);
     if (over) return world_.tell_finished(worker);
   }
 }
