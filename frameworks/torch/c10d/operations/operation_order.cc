@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/operations/operation_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace rueda {
+
+OperationOrder::Begun OperationOrder::begin(Runtime& runtime, std::vector<Submission> submissions,
+                                            Time deadline) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t number = last_ + 1;
+  wait_for_slot(number, deadline);
+  const std::string name = prefix_ + std::to_string(number % kSlots);
+  std::vector<Handle> handles;
+  if (submissions.size() == 1) {
+    submissions.front().request.name = name;
+    handles.push_back(runtime.submit(std::move(submissions.front())));
+  } else {
+    for (std::size_t i = 0; i < submissions.size(); ++i)
+      submissions[i].request.name = fmt::format("{}.{}", name, i);
+    handles = runtime.submit_group(std::move(submissions));
+  }
+  last_ = number;
+  in_flight_[number % kSlots] = handles;
+  return {number, std::move(handles)};
+}
+
+void OperationOrder::wait_for_slot(std::uint64_t number, Time deadline) {
+  for (const Handle& each : in_flight_[number % kSlots]) {
+    if (each.wait_until(deadline)) continue;
+    throw Stalled(Status::stalled(
+        fmt::format("it cannot begin: operation number {} is not complete, and {} may be in flight",
+                    number - kSlots, kSlots)));
+  }
+}
+
+bool OperationOrder::has_room() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(in_flight_[(last_ + 1) % kSlots], &Handle::done);
+}
+
+void OperationOrder::wait_for_room(Time deadline) const {
+  std::vector<Handle> handles;
+  {
+    const std::lock_guard lock(mutex_);
+    handles = in_flight_[(last_ + 1) % kSlots];
+  }
+  for (const Handle& each : handles) static_cast<void>(each.wait_until(deadline));
+}
+
+std::vector<Submission> one_of(Submission submission) {
+  std::vector<Submission> one;
+  one.push_back(std::move(submission));
+  return one;
+}
+
+std::uint64_t OperationOrder::last() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+}  // namespace rueda
