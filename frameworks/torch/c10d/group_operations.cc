@@ -156,6 +156,13 @@ intrusive_ptr<c10d::Work> GroupOperations::receive(GroupCall call, const at::Ten
                  [&](PointToPoint& messages) { return messages.receive(tensor, from, tag, limit); });
 }
 
+intrusive_ptr<c10d::Work> GroupOperations::receive_from_any(GroupCall call, const at::Tensor& tensor,
+                                                            int tag) {
+  const Duration limit = call.timeout;
+  return message(std::move(call),
+                 [&](PointToPoint& messages) { return messages.receive_from_any(tensor, tag, limit); });
+}
+
 void GroupOperations::shutdown() {
   if (is_forked_child()) return;
   job_->completer()->stop(kGraceOfFutures);

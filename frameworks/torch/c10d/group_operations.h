@@ -62,6 +62,7 @@ class GroupOperations {
   // A message, whose GroupCall names the other rank. The tensor is contiguous.
   c10::intrusive_ptr<c10d::Work> send(GroupCall call, const at::Tensor& tensor, int to, int tag);
   c10::intrusive_ptr<c10d::Work> receive(GroupCall call, const at::Tensor& tensor, int from, int tag);
+  c10::intrusive_ptr<c10d::Work> receive_from_any(GroupCall call, const at::Tensor& tensor, int tag);
 
   // From now on, no operation is waited for, until end_coalescing(): its Work ends with all of them.
   void start_coalescing();

@@ -272,14 +272,13 @@ Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
 }
 
 Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
-  TORCH_CHECK_VALUE(size_ == 2, "rueda: recv from any source works in groups of two ranks; name the source");
   const at::Tensor& tensor = only(tensors, "recv");
   GroupCall call = operations_.call(OpType::RECVANYSOURCE, "recvAnySource", MessageOptions());
   call.inputs = call.outputs = tensors;
-  call.source = 1 - rank_;
+  if (size_ == 2) call.source = 1 - rank_;
   const at::Tensor room = contiguous_output(tensor);
   if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
-  return operations_.receive(std::move(call), room, call.source, tag);
+  return operations_.receive_from_any(std::move(call), room, tag);
 }
 
 Works ProcessGroup::barrier(const c10d::BarrierOptions& options) {

@@ -32,40 +32,52 @@ std::string RankPair::in_words() const {
 PendingOperation RankPair::begin(Submission message, bool sends, int tag) {
   const bool lower_sends = sends == (rank_ < peer_);
   message.request.root = lower_sends ? 0 : 1;
-  std::unique_lock lock(mutex_);
-  OperationOrder& order = order_of(lower_sends, tag);
-  if (runtime_ && queue_.empty() && order.has_room())
+  const std::lock_guard lock(mutex_);
+  Line& line = line_of(lower_sends, tag);
+  if (runtime_ && line.queue.empty() && line.order.has_room())
     return PendingOperation(
-        std::move(order.begin(*runtime_, one_of(std::move(message)), clock_now()).handles.front()));
+        std::move(line.order.begin(*runtime_, one_of(std::move(message)), clock_now()).handles.front()));
   auto handle = std::make_shared<LaterHandle>();
-  if (!failure_.ok() || ending_.load()) {
-    handle->fail(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
-    return PendingOperation(std::move(handle));
-  }
-  queue_.push_back({std::move(message), &order, handle});
-  changed_.notify_all();
+  queue(line, std::move(message), handle);
   return PendingOperation(std::move(handle));
 }
 
-OperationOrder& RankPair::order_of(bool lower_sends, int tag) {
-  std::unique_ptr<OperationOrder>& order = orders_[{lower_sends, tag}];
-  if (!order)
-    order = std::make_unique<OperationOrder>(fmt::format("{}.{}.", lower_sends ? "up" : "down", tag));
-  return *order;
+void RankPair::receive_for(Submission message, int tag, const std::shared_ptr<LaterHandle>& handle) {
+  const bool lower_sends = rank_ > peer_;
+  message.request.root = lower_sends ? 0 : 1;
+  const std::lock_guard lock(mutex_);
+  queue(line_of(lower_sends, tag), std::move(message), handle);
 }
 
+void RankPair::queue(Line& line, Submission message, const std::shared_ptr<LaterHandle>& handle) {
+  if (!failure_.ok() || ending_.load())
+    return handle->fail(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
+  line.queue.push_back({std::move(message), handle});
+  changed_.notify_all();
+}
+
+RankPair::Line& RankPair::line_of(bool lower_sends, int tag) {
+  std::unique_ptr<Line>& line = lines_[{lower_sends, tag}];
+  if (!line) line = std::make_unique<Line>(fmt::format("{}.{}.", lower_sends ? "up" : "down", tag));
+  return *line;
+}
+
+bool RankPair::any_queued() const {
+  return std::ranges::any_of(lines_, [](const auto& each) { return !each.second->queue.empty(); });
+}
+
+// Messages that find no room wait for the end of earlier ones. That is rare, so the thread just looks again.
 void RankPair::run() {
-  bool goes_on = start();
+  constexpr std::chrono::microseconds kLookAgain{200};
+  const bool started = start();
   std::unique_lock lock(mutex_);
-  while (goes_on) {
-    changed_.wait(lock, [&] { return ending_.load() || !queue_.empty(); });
-    if (ending_.load()) break;
-    Queued next = std::move(queue_.front());
-    queue_.front().handle = nullptr;
-    lock.unlock();
-    begin_queued(std::move(next));
-    lock.lock();
-    queue_.pop_front();
+  while (started && !ending_.load()) {
+    begin_queued();
+    if (any_queued()) {
+      changed_.wait_for(lock, kLookAgain);
+    } else {
+      changed_.wait(lock, [&] { return ending_.load() || any_queued(); });
+    }
   }
   fail_queued(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
   over_ = true;
@@ -86,28 +98,28 @@ bool RankPair::start() {
   return failure_.ok();
 }
 
-// Waits for room, which comes with the end of earlier messages.
-void RankPair::begin_queued(Queued queued) {
-  constexpr std::chrono::milliseconds kLookAgain{20};
-  while (!queued.order->has_room()) {
-    if (ending_.load()) return queued.handle->fail(Status::shut_down("the group was shut down"));
-    queued.order->wait_for_room(clock_now() + kLookAgain);
+void RankPair::begin_queued() {
+  for (auto& [key, line] : lines_) {
+    while (!line->queue.empty() && line->order.has_room()) begin_first(*line);
   }
+}
+
+void RankPair::begin_first(Line& line) {
+  Queued first = std::move(line.queue.front());
+  line.queue.pop_front();
   try {
-    queued.handle->set(
-        std::move(
-            queued.order->begin(*runtime_, one_of(std::move(queued.message)), clock_now()).handles.front()),
-        peer_);
+    OperationOrder::Begun begun = line.order.begin(*runtime_, one_of(std::move(first.message)), clock_now());
+    first.handle->set(std::move(begun.handles.front()), peer_);
   } catch (const Error& error) {
-    queued.handle->fail({error.code(), error.what()});
+    first.handle->fail({error.code(), error.what()});
   }
 }
 
 void RankPair::fail_queued(const Status& why) {
-  for (Queued& each : queue_) {
-    if (each.handle) each.handle->fail(why);
+  for (auto& [key, line] : lines_) {
+    for (Queued& each : line->queue) each.handle->fail(why);
+    line->queue.clear();
   }
-  queue_.clear();
 }
 
 void RankPair::end() {

@@ -38,6 +38,9 @@ class RankPair {
   PendingOperation send(Submission message, int tag) { return begin(std::move(message), true, tag); }
   PendingOperation receive(Submission message, int tag) { return begin(std::move(message), false, tag); }
 
+  // As receive(); the operation goes to `handle`.
+  void receive_for(Submission message, int tag, const std::shared_ptr<LaterHandle>& handle);
+
   // No more messages. Does not wait.
   void end();
   // After that: whether the job has ended on both ranks, within such a time.
@@ -48,15 +51,23 @@ class RankPair {
  private:
   struct Queued {
     Submission message;
-    OperationOrder* order;
     std::shared_ptr<LaterHandle> handle;
+  };
+  // The messages of one direction and tag.
+  struct Line {
+    explicit Line(std::string prefix) : order(std::move(prefix)) {}
+    OperationOrder order;
+    std::deque<Queued> queue;  // for whose begin the thread cares
   };
 
   PendingOperation begin(Submission message, bool sends, int tag);
-  OperationOrder& order_of(bool lower_sends, int tag);
+  void queue(Line& line, Submission message, const std::shared_ptr<LaterHandle>& handle);
+  Line& line_of(bool lower_sends, int tag);
   void run();
   bool start();
-  void begin_queued(Queued queued);
+  void begin_queued();
+  void begin_first(Line& line);
+  bool any_queued() const;
   void fail_queued(const Status& why);
   std::string in_words() const;
 
@@ -67,9 +78,8 @@ class RankPair {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<Runtime> runtime_;  // null before the start, and where it has failed
-  std::map<std::pair<bool, int>, std::unique_ptr<OperationOrder>> orders_;
-  std::deque<Queued> queue_;  // begun by the thread, the first one still in it meanwhile
-  Status failure_;            // why there is no job
+  std::map<std::pair<bool, int>, std::unique_ptr<Line>> lines_;
+  Status failure_;  // why there is no job
   std::atomic<bool> ending_{false};
   bool over_ = false;  // the thread ends
   std::thread thread_;

@@ -44,15 +44,6 @@ bool OperationOrder::has_room() const {
   return std::ranges::all_of(in_flight_[(last_ + 1) % kSlots], &Handle::done);
 }
 
-void OperationOrder::wait_for_room(Time deadline) const {
-  std::vector<Handle> handles;
-  {
-    const std::lock_guard lock(mutex_);
-    handles = in_flight_[(last_ + 1) % kSlots];
-  }
-  for (const Handle& each : handles) static_cast<void>(each.wait_until(deadline));
-}
-
 std::vector<Submission> one_of(Submission submission) {
   std::vector<Submission> one;
   one.push_back(std::move(submission));

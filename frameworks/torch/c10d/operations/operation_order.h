@@ -39,7 +39,6 @@ class OperationOrder {
 
   // Whether begin() would not wait.
   bool has_room() const;
-  void wait_for_room(Time deadline) const;
 
   // Of the last operation; 0: there was none.
   std::uint64_t last() const;
