@@ -34,12 +34,6 @@ def register(as_gloo):
     exec(compile(source, distributed_c10d.__file__, "exec"), distributed_c10d.__dict__)  # noqa: S102 - torch's own source
 
 
-def set_environment(arguments, folder):
-    os.environ.update(BACKEND="gloo" if arguments.as_gloo else arguments.backend, WORLD_SIZE=str(arguments.ranks), TEMP_DIR=folder,
-                      INIT_METHOD=f"file://{folder}/shared_init_file", MASTER_ADDR="127.0.0.1", MASTER_PORT="0", OMP_NUM_THREADS="1")
-    os.environ["RUEDA_SUITE"] = "gloo" if arguments.as_gloo else arguments.backend
-
-
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="rueda", choices=["rueda", "gloo"])
@@ -49,45 +43,63 @@ def parse():
     return parser.parse_args()
 
 
-if "RUEDA_SUITE" not in os.environ:  # otherwise a process of a test, which has the environment
-    arguments = parse()
-    set_environment(arguments, tempfile.mkdtemp(prefix="torch-suite-"))
-
-as_gloo = os.environ["RUEDA_SUITE"] == "gloo" and "--as-gloo" in sys.argv
-if os.environ["BACKEND"] == "rueda" or as_gloo:
-    register(as_gloo)
-
-from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend  # noqa: E402
+def set_environment(arguments, folder):
+    os.environ.update(BACKEND="gloo" if arguments.as_gloo else arguments.backend, WORLD_SIZE=str(arguments.ranks), TEMP_DIR=folder,
+                      INIT_METHOD=f"file://{folder}/shared_init_file", MASTER_ADDR="127.0.0.1", MASTER_PORT="0", OMP_NUM_THREADS="1",
+                      TORCH_SUITE="as gloo" if arguments.as_gloo else arguments.backend)
 
 
-class Suite(TestDistBackend, DistributedTest._DistTestBase):
-    def setUp(self):
-        super().setUp()
-        self._start_processes(multiprocessing.get_context("forkserver").Process)
+def run_in(environment, target, arguments, options):
+    """The server of forks has the environment of its start: each test has folders of its own."""
+    os.environ.update(environment)
+    from torch.testing._internal.distributed import distributed_test
+    distributed_test.INIT_METHOD = environment["INIT_METHOD"]
+    target(*arguments, **options)
 
 
-class Names(unittest.TextTestResult):
+def process(target, name, args, kwargs):
+    environment = {name: os.environ[name] for name in ("TEMP_DIR", "INIT_METHOD", "MASTER_ADDR", "MASTER_PORT")}
+    return multiprocessing.get_context("forkserver").Process(target=run_in, name=name, args=(environment, target, args, kwargs))
+
+
+class Result(unittest.TextTestResult):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.passed = []
+        self.passed = 0
 
     def addSuccess(self, test):
         super().addSuccess(test)
-        self.passed.append(test.id())
+        self.passed += 1
 
 
-def main():
-    multiprocessing.set_forkserver_preload(["__main__"])
-    tests = unittest.defaultTestLoader.loadTestsFromTestCase(Suite)
-    if arguments.k:
-        tests = unittest.TestSuite(test for test in tests if any(part in test.id() for part in arguments.k))
-    result = unittest.TextTestRunner(resultclass=Names, verbosity=2).run(tests)
+def main(suite, parts):
+    tests = unittest.defaultTestLoader.loadTestsFromTestCase(suite)
+    if parts:
+        tests = unittest.TestSuite(test for test in tests if any(part in test.id() for part in parts))
+    result = unittest.TextTestRunner(resultclass=Result, verbosity=2).run(tests)
     bad = [test.id().rpartition(".")[2] for test, _ in result.failures + result.errors]
-    print(f"{len(result.passed)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
+    print(f"{result.passed} passed, {len(bad)} failed, {len(result.skipped)} skipped")
     for name in bad:
         print("failed:", name)
-    sys.exit(1 if bad else 0)
+    return 1 if bad else 0
 
+
+if __name__ == "torch_suite":  # in the server of forks, and here: torch reads the environment while it is imported
+    if os.environ["TORCH_SUITE"] != "gloo":
+        register(os.environ["TORCH_SUITE"] == "as gloo")
+    from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
+
+    class Suite(TestDistBackend, DistributedTest._DistTestBase):
+        def setUp(self):
+            super().setUp()
+            self._start_processes(process)
 
 if __name__ == "__main__":
-    main()
+    arguments = parse()
+    with tempfile.TemporaryDirectory(prefix="torch-suite-") as folder:
+        set_environment(arguments, folder)
+        # Where the server of forks looks for what it imports.
+        os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+        multiprocessing.set_forkserver_preload(["torch_suite"])
+        import torch_suite
+        sys.exit(torch_suite.main(torch_suite.Suite, arguments.k))
