@@ -100,7 +100,7 @@ def test_broken_order_is_told_by_both_sides(script):
         assert len(lines) == 2, out
         assert all(re.search(r"(DistBackendError|RuntimeError): .*number [234] of group '.*' on rank [01] of 2", line) for line in lines), out
     sync = [line for line in out.splitlines() if line.startswith("sync")]
-    assert all("allreduce" in line and "broadcast" in line and "[4]" in line and "[5]" in line for line in sync), out
+    assert all("allreduce of float32 [4]" in line and "broadcast of float32 [5]" in line for line in sync), out
     assert out.count("goes on [2.0, 2.0, 2.0, 2.0]") == 2
 
 
@@ -132,6 +132,7 @@ def test_timeouts(script):
 def test_killed_rank_is_named(script, launcher, tmp_path):
     out = run(script(f"""
         rank, size = begin()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends the others at once
         dist.all_reduce(torch.ones(1))
         if rank == 1:
             time.sleep(0.5)
@@ -372,6 +373,7 @@ def test_found_without_an_import(tmp_path, script):
 
 def test_suite_of_torch():
     """A part of PyTorch's own tests; all of them: torch_suite.py."""
+    pytest.importorskip("expecttest", reason="torch's tests need the package expecttest")
     done = subprocess.run(["timeout", "-k", "5", "300", sys.executable, HERE / "torch_suite.py", "--as-gloo", "-k", "test_all_reduce_sum",
                            "-k", "test_send_recv", "-k", "test_monitored_barrier_gloo", "-k", "test_DistributedDataParallel_requires_grad"],
                           capture_output=True, text=True, env=ENVIRONMENT)

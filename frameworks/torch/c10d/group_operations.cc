@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -21,22 +22,41 @@ using c10::intrusive_ptr;
 // Ranks mostly destroy a group at the same time. One that is late must not keep the others.
 constexpr std::chrono::milliseconds kWaitForOthers{200};
 
-std::vector<PendingOperation> pending(std::vector<Handle> handles) {
-  std::vector<PendingOperation> operations;
-  operations.reserve(handles.size());
+// In the order of c10d::OpType; names are gloo's where it has the operation.
+constexpr std::array<std::string_view, 19> kOperations{"broadcast",
+                                                       "all_reduce",
+                                                       "all_reduce",
+                                                       "reduce",
+                                                       "all_gather",
+                                                       "all_gather_into_tensor",
+                                                       "all_gather",
+                                                       "gather",
+                                                       "scatter",
+                                                       "reduce_scatter",
+                                                       "all_to_all",
+                                                       "all_to_all",
+                                                       "send",
+                                                       "recv",
+                                                       "recvAnySource",
+                                                       "barrier",
+                                                       "reduce_scatter_tensor",
+                                                       "coalesced",
+                                                       "sparse_all_reduce"};
+
+PendingOperations pending(OperationOrder::Handles handles) {
+  PendingOperations operations;
   for (Handle& handle : handles) operations.emplace_back(std::move(handle));
   return operations;
 }
 
 }  // namespace
 
-const char* title_of(const std::string& backend, std::string_view operation) {
+Titles::Titles(const std::string& backend) {
   static std::mutex mutex;
-  static auto& titles = *new std::map<std::pair<std::string, std::string_view>, std::string>;
+  static auto& all = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
-  std::string& title = titles[{backend, operation}];
-  if (title.empty()) title = fmt::format("{}:{}", backend, operation);
-  return title.c_str();
+  for (std::size_t i = 0; i < kOperations.size(); ++i)
+    titles_[i] = all.insert(fmt::format("{}:{}", backend, kOperations[i])).first->c_str();
 }
 
 GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
@@ -44,18 +64,20 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
     : rank_(rank),
       size_(size),
       names_(std::move(names)),
-      in_words_(fmt::format("group '{}' on rank {} of {}", names_.group, rank, size)),
+      in_words_(std::make_shared<const std::string>(
+          fmt::format("group '{}' on rank {} of {}", names_.group, rank, size))),
+      titles_(names_.backend),
       timeout_(timeout.count()),
       job_(GroupJobs::of_process().add(std::move(runtime),
                                        std::make_unique<PointToPoint>(store, rank, size))) {}
 
 GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
 
-GroupCall GroupOperations::make_call(c10d::OpType type, const char* operation, bool asynchronous,
+GroupCall GroupOperations::make_call(c10d::OpType type, bool asynchronous,
                                      std::chrono::milliseconds timeout) const {
   GroupCall call;
   call.type = type;
-  call.title = title_of(names_.backend, operation);
+  call.title = titles_[type];
   call.asynchronous = asynchronous;
   call.timeout = timeout < std::chrono::milliseconds::zero() ? this->timeout() : timeout;
   return call;
@@ -65,7 +87,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, Submission subm
   return begin(std::move(call), one_of(std::move(submission)));
 }
 
-intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, std::vector<Submission> submissions) {
+intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder::Submissions submissions) {
   const bool awaited = !call.asynchronous && !coalesces_.load(std::memory_order_relaxed);
   for (Submission& each : submissions) each.awaited = awaited;
   const Time deadline = clock_now() + call.timeout;
@@ -75,9 +97,9 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, std::vector<Sub
     OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
     work->begin(begun.number, pending(std::move(begun.handles)));
   } catch (const InvalidArgument& error) {
-    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, in_words_, error.what()));
+    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
   } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, in_words_, error.what()));
+    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
   }
   if (!coalesce(work) && awaited) work->wait(kNoTimeout);
   return work;
@@ -89,7 +111,7 @@ intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
 
 void GroupOperations::start_coalescing() {
   const std::lock_guard lock(coalescing_);
-  TORCH_CHECK(!coalesces_.exchange(true), "rueda: operations of ", in_words_, " are coalesced already");
+  TORCH_CHECK(!coalesces_.exchange(true), "rueda: operations of ", *in_words_, " are coalesced already");
 }
 
 bool GroupOperations::coalesce(const intrusive_ptr<GroupWork>& work) {
@@ -106,10 +128,10 @@ intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
     coalesces_.store(false);
     works.swap(coalesced_);
   }
-  std::vector<PendingOperation> operations;
+  PendingOperations operations;
   for (const auto& each : works) {
-    const std::vector<PendingOperation>& its = each->operations();
-    operations.insert(operations.end(), its.begin(), its.end());
+    const PendingOperations& its = each->operations();
+    operations.append(its.begin(), its.end());
   }
   call.finish = [works] {
     for (const auto& each : works) each->wait(kNoTimeout);
@@ -123,7 +145,7 @@ at::Tensor GroupOperations::allocate(TensorPool& pool, std::int64_t elements, at
   try {
     return pool.allocate(job_->runtime(), elements, type);
   } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, fmt::format("rueda: {}: {}", in_words_, error.what()));
+    C10_THROW_ERROR(DistBackendError, fmt::format("rueda: {}: {}", *in_words_, error.what()));
   }
 }
 
@@ -132,13 +154,14 @@ intrusive_ptr<c10d::Work> GroupOperations::message(
   const std::string_view title = call.title;
   auto work = make_work(std::move(call));
   try {
-    std::vector<PendingOperation> operations{begin_message(job_->messages())};
+    PendingOperations operations;
+    operations.push_back(begin_message(job_->messages()));
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));
     coalesce(work);
   } catch (const InvalidArgument& error) {
-    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, in_words_, error.what()));
+    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
   } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, in_words_, error.what()));
+    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
   }
   return work;
 }

@@ -4,6 +4,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -30,6 +31,17 @@ struct GroupNames {
   std::string group;              // c10d's: "0", "default_pg"
 };
 
+// Purpose: how profilers name the operations of a backend: "rueda:all_reduce". The texts live for ever.
+class Titles {
+ public:
+  explicit Titles(const std::string& backend);
+  const char* operator[](c10d::OpType type) const { return titles_.at(static_cast<std::size_t>(type)); }
+
+ private:
+  static constexpr std::size_t kTypes = 19;
+  std::array<const char*, kTypes> titles_{};
+};
+
 // Purpose: begins operations, and knows the group's settings. Owned by the ProcessGroup. Any thread.
 class GroupOperations {
  public:
@@ -47,17 +59,17 @@ class GroupOperations {
   void set_timeout(std::chrono::milliseconds timeout) { timeout_.store(timeout.count()); }
   Status failure() const { return job_->runtime().failure(); }
 
-  // A GroupCall of an operation with c10d's options. `operation`: "all_reduce".
+  // With c10d's options of the operation.
   template <class Options>
-  GroupCall call(c10d::OpType type, const char* operation, const Options& options) const {
-    return make_call(type, operation, options.asyncOp, options.timeout);
+  GroupCall call(c10d::OpType type, const Options& options) const {
+    return make_call(type, options.asyncOp, options.timeout);
   }
 
   // Begins the group's next operation, and waits for it where the caller would do so at once. Throws
   // c10::DistBackendError and c10::ValueError.
   c10::intrusive_ptr<c10d::Work> begin(GroupCall call, Submission submission);
   // Of several submissions, which end together.
-  c10::intrusive_ptr<c10d::Work> begin(GroupCall call, std::vector<Submission> submissions);
+  c10::intrusive_ptr<c10d::Work> begin(GroupCall call, OperationOrder::Submissions submissions);
 
   // A message, whose GroupCall names the other rank. The tensor is contiguous.
   c10::intrusive_ptr<c10d::Work> send(GroupCall call, const at::Tensor& tensor, int to, int tag);
@@ -82,13 +94,13 @@ class GroupOperations {
   c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
   // Where operations are coalesced: notes the Work. Whether they are.
   bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
-  GroupCall make_call(c10d::OpType type, const char* operation, bool asynchronous,
-                      std::chrono::milliseconds timeout) const;
+  GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;
 
   const int rank_;
   const int size_;
   const GroupNames names_;
-  const std::string in_words_;
+  const std::shared_ptr<const std::string> in_words_;
+  const Titles titles_;
   std::atomic<std::int64_t> timeout_;  // milliseconds
   std::atomic<std::uint64_t> messages_{0};
   std::mutex coalescing_;
@@ -96,8 +108,5 @@ class GroupOperations {
   std::vector<c10::intrusive_ptr<GroupWork>> coalesced_;  // guarded by coalescing_
   const std::shared_ptr<GroupJob> job_;
 };
-
-// "rueda:all_reduce", which lives for ever.
-const char* title_of(const std::string& backend, std::string_view operation);
 
 }  // namespace rueda

@@ -21,20 +21,21 @@ std::string_view operation_in(std::string_view title) { return title.substr(titl
 
 }  // namespace
 
-GroupWork::GroupWork(int rank, GroupCall call, std::string group, std::shared_ptr<FutureCompleter> completer)
-    : Work(rank, call.type, call.title, call.inputs),
+GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
+                     std::shared_ptr<FutureCompleter> completer)
+    : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr, call.shown),
       call_(std::move(call)),
       group_(std::move(group)),
       completer_(std::move(completer)),
       source_(call_.source) {}
 
-void GroupWork::begin(std::uint64_t number, std::vector<PendingOperation> operations) {
+void GroupWork::begin(std::uint64_t number, PendingOperations operations) {
   number_ = number;
   operations_ = std::move(operations);
 }
 
 std::string GroupWork::words(const std::string& what) const {
-  return fmt::format("rueda: {} number {} of {}: {}", operation_in(call_.title), number_, group_, what);
+  return fmt::format("rueda: {} number {} of {}: {}", operation_in(call_.title), number_, *group_, what);
 }
 
 bool GroupWork::isCompleted() {

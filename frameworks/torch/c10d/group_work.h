@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
 
 #include <atomic>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
@@ -28,10 +30,15 @@ struct GroupCall {
   const char* title = "";             // for profilers: "rueda:all_reduce". It lives for ever
   bool asynchronous = true;           // the caller goes on, and waits later
   std::chrono::milliseconds timeout;  // of waits
-  std::vector<at::Tensor> inputs;     // for profilers
   std::vector<at::Tensor> outputs;    // what result() and the Future give
   std::function<void()> finish;       // writes what came into the outputs; none: it is there already
   int source = -1;                    // the rank that sends; -1: no rank, or not known yet
+  std::optional<std::vector<at::Tensor>> shown;  // to a profiler; nothing: there is none
+
+  // The inputs, for profilers.
+  void show(const std::vector<at::Tensor>& inputs) {
+    if (at::hasCallbacks()) shown = inputs;
+  }
 };
 
 // Purpose: waits for an operation, and tells how it went. Any thread may wait; the first that sees the end
@@ -39,12 +46,13 @@ struct GroupCall {
 class GroupWork final : public c10d::Work {
  public:
   // `group` for messages: "group 'default_pg' on rank 0 of 2".
-  GroupWork(int rank, GroupCall call, std::string group, std::shared_ptr<FutureCompleter> completer);
+  GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
+            std::shared_ptr<FutureCompleter> completer);
 
   // Of the sequence number `number`. Called once, before anybody else knows this.
-  void begin(std::uint64_t number, std::vector<PendingOperation> operations);
+  void begin(std::uint64_t number, PendingOperations operations);
 
-  const std::vector<PendingOperation>& operations() const { return operations_; }
+  const PendingOperations& operations() const { return operations_; }
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -71,9 +79,9 @@ class GroupWork final : public c10d::Work {
   std::string words(const std::string& what) const;
 
   GroupCall call_;
-  const std::string group_;
+  const std::shared_ptr<const std::string> group_;
   const std::shared_ptr<FutureCompleter> completer_;
-  std::vector<PendingOperation> operations_;
+  PendingOperations operations_;
   std::uint64_t number_ = 0;
   std::atomic<int> source_;
   std::mutex settling_;

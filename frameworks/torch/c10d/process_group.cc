@@ -81,8 +81,9 @@ c10d::ErrorType ProcessGroup::getError() {
 Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor& tensor = only(tensors, "broadcast");
   check_root(options.rootRank, size_, "broadcast");
-  GroupCall call = operations_.call(OpType::BROADCAST, "broadcast", options);
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::BROADCAST, options);
+  call.outputs = tensors;
+  call.show(tensors);
   const at::Tensor values = tensor.contiguous();
   if (!values.is_same(tensor) && options.rootRank != rank_)
     call.finish = [tensor, values] { tensor.copy_(values); };
@@ -96,8 +97,8 @@ Works ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs, const c10d:
   const at::Tensor& input = only(inputs, "all_gather");
   const Tensors& list = only_list(outputs, size_, "all_gather");
   check_same_type(input, list[static_cast<std::size_t>(rank_)], "all_gather");
-  GroupCall call = operations_.call(OpType::ALLGATHER, "all_gather", options);
-  call.inputs = inputs;
+  GroupCall call = operations_.call(OpType::ALLGATHER, options);
+  call.show(inputs);
   call.outputs = list;
   Submission submission = moving_into(Operation::allgather, input.contiguous(), list, call);
   return operations_.begin(std::move(call), std::move(submission));
@@ -107,8 +108,8 @@ Works ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
                                     const c10d::AllgatherOptions& options) {
   check_on_host(input, "all_gather_into_tensor");
   check_on_host(output, "all_gather_into_tensor");
-  GroupCall call = operations_.call(OpType::_ALLGATHER_BASE, "all_gather_into_tensor", options);
-  call.inputs = {input};
+  GroupCall call = operations_.call(OpType::_ALLGATHER_BASE, options);
+  call.show({input});
   call.outputs = {output};
   Submission submission = allgather_of(output, input, size_, call);
   return operations_.begin(std::move(call), std::move(submission));
@@ -119,8 +120,8 @@ Works ProcessGroup::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                         const c10d::AllgatherOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_),
                     "rueda: all_gather_coalesced takes a list of outputs for each rank");
-  GroupCall call = operations_.call(OpType::ALLGATHER_COALESCED, "all_gather", options);
-  call.inputs = inputs;
+  GroupCall call = operations_.call(OpType::ALLGATHER_COALESCED, options);
+  call.show(inputs);
   for (const Tensors& list : outputs) {
     TORCH_CHECK_VALUE(list.size() == inputs.size(), "rueda: all_gather_coalesced has ", inputs.size(),
                       " inputs and ", list.size(), " outputs of a rank");
@@ -135,10 +136,10 @@ Works ProcessGroup::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& i
                                                     const c10d::AllgatherOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: all_gather_into_tensor_coalesced has ",
                     inputs.size(), " inputs and ", outputs.size(), " outputs");
-  GroupCall call = operations_.call(OpType::COALESCED, "all_gather_into_tensor_coalesced", options);
-  call.inputs = inputs;
+  GroupCall call = operations_.call(OpType::COALESCED, options);
+  call.show(inputs);
   call.outputs = outputs;
-  std::vector<Submission> group;
+  OperationOrder::Submissions group;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_on_host(inputs[i], "all_gather_into_tensor_coalesced");
     check_on_host(outputs[i], "all_gather_into_tensor_coalesced");
@@ -153,8 +154,8 @@ Works ProcessGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::Ga
   check_root(options.rootRank, size_, "gather");
   const bool root = options.rootRank == rank_;
   TORCH_CHECK_VALUE(root || outputs.empty(), "rueda: gather takes outputs on the root only");
-  GroupCall call = operations_.call(OpType::GATHER, "gather", options);
-  call.inputs = inputs;
+  GroupCall call = operations_.call(OpType::GATHER, options);
+  call.show(inputs);
   if (root) call.outputs = only_list(outputs, size_, "gather");
   std::vector<std::int64_t> splits(static_cast<std::size_t>(size_), 0);
   const at::Tensor values = input.contiguous();
@@ -169,14 +170,15 @@ Works ProcessGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::Ga
 Works ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
   const at::Tensor& output = only(outputs, "scatter");
   check_root(options.rootRank, size_, "scatter");
-  GroupCall call = operations_.call(OpType::SCATTER, "scatter", options);
+  GroupCall call = operations_.call(OpType::SCATTER, options);
   call.outputs = outputs;
   std::vector<std::int64_t> splits(static_cast<std::size_t>(size_), 0);
   at::Tensor values = at::empty({0}, output.options());
   if (options.rootRank == rank_) {
-    call.inputs = only_list(inputs, size_, "scatter");
-    values = joined_bytes(call.inputs);
-    for (std::size_t i = 0; i < splits.size(); ++i) splits[i] = moved_elements(call.inputs[i]);
+    const Tensors& list = only_list(inputs, size_, "scatter");
+    call.show(list);
+    values = joined_bytes(list);
+    for (std::size_t i = 0; i < splits.size(); ++i) splits[i] = moved_elements(list[i]);
   } else {
     TORCH_CHECK_VALUE(inputs.empty(), "rueda: scatter takes inputs on the root only");
   }
@@ -216,8 +218,8 @@ Works ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
   check_on_host(input, "all_to_all_single");
   check_on_host(output, "all_to_all_single");
   check_same_type(input, output, "all_to_all_single");
-  GroupCall call = operations_.call(OpType::ALLTOALL_BASE, "all_to_all", options);
-  call.inputs = {input};
+  GroupCall call = operations_.call(OpType::ALLTOALL_BASE, options);
+  call.show({input});
   call.outputs = {output};
   elements_of_rows(output, output_splits, size_);  // checks them
   Submission submission = moving_into(Operation::alltoall, input, output, call);
@@ -229,8 +231,8 @@ Works ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
   const auto ranks = static_cast<std::size_t>(size_);
   TORCH_CHECK_VALUE(inputs.size() == ranks && outputs.size() == ranks, "rueda: all_to_all takes ", size_,
                     " inputs and outputs, one for each rank");
-  GroupCall call = operations_.call(OpType::ALLTOALL, "all_to_all", options);
-  call.inputs = inputs;
+  GroupCall call = operations_.call(OpType::ALLTOALL, options);
+  call.show(inputs);
   call.outputs = outputs;
   std::vector<std::int64_t> splits;
   for (std::size_t i = 0; i < ranks; ++i) {
@@ -256,15 +258,17 @@ struct MessageOptions {
 
 Works ProcessGroup::send(Tensors& tensors, int to, int tag) {
   const at::Tensor& tensor = only(tensors, "send");
-  GroupCall call = operations_.call(OpType::SEND, "send", MessageOptions());
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::SEND, MessageOptions());
+  call.outputs = tensors;
+  call.show(tensors);
   return operations_.send(std::move(call), tensor.contiguous(), to, tag);
 }
 
 Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
   const at::Tensor& tensor = only(tensors, "recv");
-  GroupCall call = operations_.call(OpType::RECV, "recv", MessageOptions());
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::RECV, MessageOptions());
+  call.outputs = tensors;
+  call.show(tensors);
   call.source = from;
   const at::Tensor room = contiguous_output(tensor);
   if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
@@ -273,8 +277,9 @@ Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
 
 Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor& tensor = only(tensors, "recv");
-  GroupCall call = operations_.call(OpType::RECVANYSOURCE, "recvAnySource", MessageOptions());
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::RECVANYSOURCE, MessageOptions());
+  call.outputs = tensors;
+  call.show(tensors);
   if (size_ == 2) call.source = 1 - rank_;
   const at::Tensor room = contiguous_output(tensor);
   if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
@@ -282,7 +287,7 @@ Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
 }
 
 Works ProcessGroup::barrier(const c10d::BarrierOptions& options) {
-  GroupCall call = operations_.call(OpType::BARRIER, "barrier", options);
+  GroupCall call = operations_.call(OpType::BARRIER, options);
   Submission submission;
   submission.request.operation = Operation::barrier;
   submission.request.dtype = submission.input.dtype = DataType::uint8;
@@ -296,7 +301,7 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool na
 }
 
 Works ProcessGroup::endCoalescing() {
-  GroupCall call = operations_.call(OpType::COALESCED, "coalesced", MessageOptions());
+  GroupCall call = operations_.call(OpType::COALESCED, MessageOptions());
   return operations_.end_coalescing(std::move(call));
 }
 

@@ -101,17 +101,19 @@ Works ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
   if (tensors.size() == 1 && tensors[0].defined() && tensors[0].layout() == at::kSparse)
     return allreduce_sparse(tensors, options);
   const at::Tensor& tensor = only(tensors, "all_reduce");
-  GroupCall call = operations_.call(OpType::ALLREDUCE, "all_reduce", options);
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::ALLREDUCE, options);
+  call.outputs = tensors;
+  call.show(tensors);
   Submission submission = allreduce_of(tensor, tensor, options.reduceOp, size_, call);
   return operations_.begin(std::move(call), std::move(submission));
 }
 
 Works ProcessGroup::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK_VALUE(!tensors.empty(), "rueda: all_reduce_coalesced takes one tensor at least");
-  GroupCall call = operations_.call(OpType::ALLREDUCE_COALESCED, "all_reduce", options);
-  call.inputs = call.outputs = tensors;
-  std::vector<Submission> group;
+  GroupCall call = operations_.call(OpType::ALLREDUCE_COALESCED, options);
+  call.outputs = tensors;
+  call.show(tensors);
+  OperationOrder::Submissions group;
   for (const at::Tensor& tensor : tensors) {
     check_on_host(tensor, "all_reduce_coalesced");
     group.push_back(allreduce_of(tensor, tensor, options.reduceOp, size_, call));
@@ -123,8 +125,9 @@ Works ProcessGroup::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceC
 Works ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const at::Tensor& tensor = only(tensors, "reduce");
   check_root(options.rootRank, size_, "reduce");
-  GroupCall call = operations_.call(OpType::REDUCE, "reduce", options);
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::REDUCE, options);
+  call.outputs = tensors;
+  call.show(tensors);
   const at::Tensor result = options.rootRank == rank_ ? tensor : at::empty_like(tensor);
   Submission submission = allreduce_of(tensor, result, options.reduceOp, size_, call);
   return operations_.begin(std::move(call), std::move(submission));
@@ -134,8 +137,8 @@ Works ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                          const c10d::ReduceScatterOptions& options) {
   check_on_host(input, "reduce_scatter_tensor");
   check_on_host(output, "reduce_scatter_tensor");
-  GroupCall call = operations_.call(OpType::_REDUCE_SCATTER_BASE, "reduce_scatter_tensor", options);
-  call.inputs = {input};
+  GroupCall call = operations_.call(OpType::_REDUCE_SCATTER_BASE, options);
+  call.show({input});
   call.outputs = {output};
   Submission submission = reduce_scatter_of(input, output, options.reduceOp, rank_, size_, call);
   return operations_.begin(std::move(call), std::move(submission));
@@ -145,10 +148,10 @@ Works ProcessGroup::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& i
                                                     const c10d::ReduceScatterOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: reduce_scatter_tensor_coalesced has ",
                     inputs.size(), " inputs and ", outputs.size(), " outputs");
-  GroupCall call = operations_.call(OpType::COALESCED, "reduce_scatter_tensor_coalesced", options);
-  call.inputs = inputs;
+  GroupCall call = operations_.call(OpType::COALESCED, options);
+  call.show(inputs);
   call.outputs = outputs;
-  std::vector<Submission> group;
+  OperationOrder::Submissions group;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_on_host(inputs[i], "reduce_scatter_tensor_coalesced");
     check_on_host(outputs[i], "reduce_scatter_tensor_coalesced");
@@ -165,8 +168,8 @@ Works ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
   const auto own = static_cast<std::size_t>(rank_);
   TORCH_CHECK_VALUE(list[own].numel() == output.numel(), "rueda: reduce_scatter has an output of ",
                     output.numel(), " elements, and this rank's input has ", list[own].numel());
-  GroupCall call = operations_.call(OpType::REDUCE_SCATTER, "reduce_scatter", options);
-  call.inputs = list;
+  GroupCall call = operations_.call(OpType::REDUCE_SCATTER, options);
+  call.show(list);
   call.outputs = outputs;
   Tensors flat;
   std::int64_t before = 0;
@@ -215,12 +218,13 @@ Works ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpti
                     "rueda: all_reduce of sparse tensors has the reduction SUM only");
   const at::Tensor tensor = tensors[0];
   const at::Tensor own = tensor.coalesce();
-  GroupCall call = operations_.call(OpType::_ALLREDUCE_SPARSE, "sparse_all_reduce", options);
-  call.inputs = call.outputs = tensors;
+  GroupCall call = operations_.call(OpType::_ALLREDUCE_SPARSE, options);
+  call.outputs = tensors;
+  call.show(tensors);
   auto parts = std::make_shared<GatheredParts>();
   const bool complex = tensor.is_complex();
   const at::Tensor values = complex ? at::view_as_real(own.values()) : own.values();
-  std::vector<Submission> group;
+  OperationOrder::Submissions group;
   group.push_back(gathering(own.indices().t().contiguous(), parts->indices, parts));
   group.push_back(gathering(values.contiguous(), parts->values, parts));
   call.finish = [tensor, parts, complex] {

@@ -4,26 +4,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 
 namespace rueda {
 
-OperationOrder::Begun OperationOrder::begin(Runtime& runtime, std::vector<Submission> submissions,
-                                            Time deadline) {
+OperationOrder::Begun OperationOrder::begin(Runtime& runtime, Submissions submissions, Time deadline) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t number = last_ + 1;
   wait_for_slot(number, deadline);
   const std::string name = prefix_ + std::to_string(number % kSlots);
-  std::vector<Handle> handles;
+  Handles handles;
   if (submissions.size() == 1) {
     submissions.front().request.name = name;
     handles.push_back(runtime.submit(std::move(submissions.front())));
   } else {
     for (std::size_t i = 0; i < submissions.size(); ++i)
       submissions[i].request.name = fmt::format("{}.{}", name, i);
-    handles = runtime.submit_group(std::move(submissions));
+    std::vector<Submission> group(std::move_iterator(submissions.begin()),
+                                  std::move_iterator(submissions.end()));
+    for (Handle& each : runtime.submit_group(std::move(group))) handles.push_back(std::move(each));
   }
   last_ = number;
   in_flight_[number % kSlots] = handles;
@@ -44,8 +47,8 @@ bool OperationOrder::has_room() const {
   return std::ranges::all_of(in_flight_[(last_ + 1) % kSlots], &Handle::done);
 }
 
-std::vector<Submission> one_of(Submission submission) {
-  std::vector<Submission> one;
+OperationOrder::Submissions one_of(Submission submission) {
+  OperationOrder::Submissions one;
   one.push_back(std::move(submission));
   return one;
 }

@@ -2,11 +2,12 @@
 // The order of a group's operations, which takes the place of names.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <array>
 #include <cstdint>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "core/base/time.h"
 #include "core/engine/runtime.h"
@@ -28,14 +29,17 @@ class OperationOrder {
   // Names start with `prefix`.
   explicit OperationOrder(std::string prefix) : prefix_(std::move(prefix)) {}
 
+  using Handles = c10::SmallVector<Handle, 1>;
+  using Submissions = c10::SmallVector<Submission, 1>;
+
   // Purpose: an operation that has begun. A plain value.
   struct Begun {
     std::uint64_t number = 0;  // from 1
-    std::vector<Handle> handles;
+    Handles handles;
   };
   // The next operation, of one submission or several that belong together. An operation may be in flight that
   // has the same name: waits for it until `deadline`. Throws what Runtime::submit throws, and Stalled.
-  Begun begin(Runtime& runtime, std::vector<Submission> submissions, Time deadline);
+  Begun begin(Runtime& runtime, Submissions submissions, Time deadline);
 
   // Whether begin() would not wait.
   bool has_room() const;
@@ -49,9 +53,9 @@ class OperationOrder {
   mutable std::mutex mutex_;
   const std::string prefix_;
   std::uint64_t last_ = 0;
-  std::array<std::vector<Handle>, kSlots> in_flight_;
+  std::array<Handles, kSlots> in_flight_;
 };
 
-std::vector<Submission> one_of(Submission submission);
+OperationOrder::Submissions one_of(Submission submission);
 
 }  // namespace rueda

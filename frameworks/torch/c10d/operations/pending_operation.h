@@ -2,6 +2,8 @@
 // An operation that has begun, or will begin when the ranks that it needs have met.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -54,5 +56,8 @@ class PendingOperation {
   Handle handle_;
   std::shared_ptr<LaterHandle> later_;
 };
+
+// Most Works have one.
+using PendingOperations = c10::SmallVector<PendingOperation, 1>;
 
 }  // namespace rueda
