@@ -44,4 +44,8 @@ void BackgroundThread::wait_for_end() const {
   if (running()) wait_for_future(ended_);
 }
 
+bool BackgroundThread::ends_within(Duration longest) const {
+  return !running() || wait_for_future(ended_, clock_now() + longest);
+}
+
 }  // namespace rueda

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/time.h"
 #include "core/engine/runtime_state.h"
 #include "rueda/status.h"
 
@@ -40,6 +41,8 @@ class BackgroundThread {
   bool running() const { return thread_.joinable(); }  // nobody has joined it
   // Until it has nothing more to do. What a WaitCheck throws leaves it earlier.
   void wait_for_end() const;
+  // Whether it comes to that within such a time.
+  bool ends_within(Duration longest) const;
   void join() { thread_.join(); }
 
  private:

@@ -71,6 +71,8 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   if (components_.transport) lost_.add(components_.transport->lost(now));
   lost_.look(now);
   if (!of_waiter) {
+    if (shared_.aborted.load(std::memory_order_relaxed) && negotiator_->failure().ok())
+      fail("its program has aborted the job. The others cannot go on");
     for (Rank rank : lost_.take_unreported()) report_lost(rank);
   }
   negotiator_->tick(now, !works_.empty());
@@ -95,7 +97,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
 }
 
 bool ProgressEngine::waiters_may_run() const {
-  return bound_.calling_out == 0 && !bound_.on_devices && !lost_.unreported() &&
+  return bound_.calling_out == 0 && !bound_.on_devices && !lost_.unreported() && !shared_.aborted.load() &&
          negotiator_->failure().ok() && !finished();
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/system/fork_guard.h"
 #include "core/engine/progress_engine.h"
 #include "core/engine/progress_loop.h"
 #include "core/engine/watchdog.h"
@@ -59,6 +60,7 @@ Runtime::Runtime(RuntimeComponents components)
       place_(fmt::format("rank {} of {} (process {} on {})", components.rank, components.size, getpid(),
                          components.host)),
       thread_(shared_) {
+  watch_for_forks();
   const Rank rank = components.rank;
   const double watchdog_time = components.config.watchdog_time;
   const std::string metrics_file = components.config.metrics_file;
@@ -205,6 +207,19 @@ void Runtime::shutdown() {
   depart();
   thread_.wait_for_end();
   finish();
+}
+
+bool Runtime::shutdown_within(Duration longest) {
+  std::lock_guard lock(shutdown_mutex_);
+  depart();
+  if (!thread_.ends_within(longest)) return false;
+  finish();
+  return true;
+}
+
+void Runtime::abort() {
+  shared_.aborted.store(true);
+  shared_.doorbell->wake();
 }
 
 void Runtime::depart() {

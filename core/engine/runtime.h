@@ -57,6 +57,10 @@ class Runtime {
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
   // complete. What a WaitCheck throws leaves it earlier; another call waits on.
   void shutdown();
+  // The same, but waits no longer than that; whether all is over. The rest goes on without the caller.
+  bool shutdown_within(Duration longest);
+  // Gives the job up: all operations in flight fail on every rank, which hears who has done it.
+  void abort();
 
   // Whether the caller works as the background thread: in an allocation, or in exit() called by a library.
   bool on_background_thread() const { return thread_.running() && shared_.waiters->turns().mine(); }

@@ -2,6 +2,7 @@
 // A submitted operation, as its submitter sees it: wait for it, and find its result.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -33,6 +34,9 @@ class Handle {
   void wait() const;
   // As wait, without the exception of the Status.
   Status wait_status() const;
+  // As wait_status, for a limited time. False at the deadline: the operation goes on, and the Handle stays
+  // valid.
+  bool wait_until(std::chrono::steady_clock::time_point deadline) const;
 
   // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter) left
   // it. The memory belongs to whoever the submission's `allocate` says; without one, to this Handle.

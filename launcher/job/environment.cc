@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job/environment.h"
 
+#include <netinet/in.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,8 @@
 #include <set>
 #include <string_view>
 #include <thread>
+
+#include "launcher/system/descriptor.h"
 
 namespace rueda {
 namespace {
@@ -44,6 +48,27 @@ std::vector<std::string> job_environment() {
   // Python would hold back its output into a pipe, and lose it where it dies.
   return rank_environment(
       all, {}, {{"MPIR_CVAR_CH4_NETMOD", "ofi"}, {"FI_PROVIDER", "tcp"}, {"PYTHONUNBUFFERED", "1"}});
+}
+
+namespace {
+
+// One that the system gives, so the next program that asks gets another.
+int free_port() {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  auto* const general = reinterpret_cast<sockaddr*>(&address);
+  const bool bound = socket && ::bind(socket.number(), general, size) == 0 &&
+                     ::getsockname(socket.number(), general, &size) == 0;
+  constexpr int kOfTorch = 29500;
+  return bound ? ntohs(address.sin_port) : kOfTorch;
+}
+
+}  // namespace
+
+EnvironmentMap meeting_place(const std::string& first_host, bool one_host) {
+  return {{"MASTER_ADDR", one_host ? "127.0.0.1" : first_host}, {"MASTER_PORT", std::to_string(free_port())}};
 }
 
 namespace {

@@ -10,15 +10,18 @@
 
 namespace rueda {
 
+using EnvironmentMap = std::map<std::string, std::string>;
+
 // All variables of this process as ranks are to have them ("NAME=value"), without those of a launcher around
 // it, and with defaults for those that the user has not set.
 std::vector<std::string> job_environment();
+// Where rank 0 of torch.distributed's env:// listens: MASTER_ADDR, the first host, and MASTER_PORT, which is
+// free on this host now. They count where the user has not set them.
+EnvironmentMap meeting_place(const std::string& first_host, bool one_host);
 
 // max(1, cores this process may use / ranks on this host): so that the ranks of a host do not fight for its
 // cores.
 int threads_for_each(int local_size);
-
-using EnvironmentMap = std::map<std::string, std::string>;
 
 // The variables that tell a rank its place, beside those of the job. `host`: as the user names it.
 EnvironmentMap rank_variables(const Place& place, const std::string& host);

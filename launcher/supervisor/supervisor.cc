@@ -47,7 +47,9 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
       signals_{.waiting = std::move(signals), .inherited = inherited},
       start_{.timeout = config.start_timeout,
              .shows_info = options.verbose || log_level_from(config.log_level) <= LogLevel::info,
-             .folder = std::filesystem::current_path().string()},
+             .folder = std::filesystem::current_path().string(),
+             .environment = rank_environment(job_environment(), {},
+                                             meeting_place(hosts_.front().host, hosts_.size() == 1))},
       end_(options_, job_, agents_, starter_, output_) {
   if (options_.elastic.least > 0)
     elastic_.emplace(
@@ -311,7 +313,7 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
                        .slots = comes_later ? elastic_->slots_of(host) : static_cast<int>(here.places.size()),
                        .host = here.host,
                        .command = options_.command,
-                       .environment = job_environment(),
+                       .environment = start_.environment,
                        .folder = start_.folder,
                        .signals = signals_.inherited,
                        .binding = options_.binding,

@@ -89,10 +89,11 @@ class Supervisor {
   };
 
   struct Start {
-    const double timeout;      // seconds
-    const bool shows_info;     // the user wants to know more
-    const std::string folder;  // the working directory of ranks
-    std::set<pid_t> others;    // children of ruedarun that are not of the job: `exec ruedarun` behind `| tee`
+    const double timeout;                        // seconds
+    const bool shows_info;                       // the user wants to know more
+    const std::string folder;                    // the working directory of ranks
+    const std::vector<std::string> environment;  // of ranks
+    std::set<pid_t> others;  // children of ruedarun that are not of the job: `exec ruedarun` behind `| tee`
     std::optional<Clock::time_point> deadline{};
   };
 

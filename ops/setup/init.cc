@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "ops/bootstrap/address/program_store.h"
 #include "ops/bootstrap/elastic_worker.h"
 #include "ops/setup/defaults.h"
+#include "ops/setup/group_start.h"
 #include "rueda/rueda.h"
 #include "rueda/store.h"
 
@@ -26,10 +28,12 @@ using MakeComponents = std::function<RuntimeComponents(const Config&)>;
 // A rank holds some descriptors for each other rank: memory that they share, and connections. Its limit rises
 // to what they need, as far as it may.
 void make_room_for_descriptors(Rank rank, Rank size) {
-  constexpr rlim_t kOfRank = 4, kLeast = 64, kOthers = 256;
+  constexpr rlim_t kOfJob = 8, kOfRank = 4, kLeast = 64, kOthers = 256;
+  static std::atomic<rlim_t> of_jobs{0};  // of all that this process has begun
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t of_ranks = kOfRank * static_cast<rlim_t>(size);
+  const rlim_t of_job = kOfJob + kOfRank * static_cast<rlim_t>(size);
+  const rlim_t of_ranks = of_jobs.fetch_add(of_job) + of_job;
   if (limit.rlim_max < of_ranks + kLeast && rank == 0)
     log(LogLevel::warning, "{} ranks need some {} open files each, and may have {}. Raise ulimit -Hn.", size,
         of_ranks + kLeast, limit.rlim_max);
@@ -95,6 +99,23 @@ class StoreOfStart {
   std::shared_ptr<ProgramStore> store_;
 };
 
+std::shared_ptr<ProgramStore> shown_store(std::shared_ptr<Store> store, Rank rank, Rank size) {
+  if (!store) refuse("init: the store is null; give one that all ranks reach");
+  if (rank < 0 || rank >= size)
+    refuse(fmt::format("init: rank {} is none of {} ranks, which count from 0", rank, size));
+  return std::make_shared<ProgramStore>(std::move(store), rank, size);
+}
+
+Launch launch_over(std::shared_ptr<ProgramStore> store, Rank rank, Rank size) {
+  Launch launch;
+  launch.method = BootstrapMethod::program;
+  launch.rank = rank;
+  launch.size = size;
+  launch.source = "the program";
+  launch.given_store = std::move(store);
+  return launch;
+}
+
 }  // namespace
 
 void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
@@ -103,18 +124,29 @@ void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<
 
 void init(std::shared_ptr<Store> store, Rank rank, Rank size,
           const std::vector<std::vector<Rank>>& process_sets) {
-  if (!store) refuse("init: the store is null; give one that all ranks reach");
-  if (rank < 0 || rank >= size)
-    refuse(fmt::format("init: rank {} is none of {} ranks, which count from 0", rank, size));
-  Launch launch;
-  launch.method = BootstrapMethod::program;
-  launch.rank = rank;
-  launch.size = size;
-  launch.source = "the program";
-  const auto shown = std::make_shared<ProgramStore>(std::move(store), rank, size);
-  launch.given_store = shown;
+  const auto shown = shown_store(std::move(store), rank, size);
   const StoreOfStart in_use(shown);
+  const Launch launch = launch_over(shown, rank, size);
   start(process_sets, [&](const Config& config) { return ops::components_for(launch, config, {}); });
+}
+
+std::unique_ptr<Runtime> ops::start_group(const GroupStart& start) {
+  check_not_forked();
+  const auto shown = shown_store(start.store, start.rank, start.size);
+  const StoreOfStart in_use(shown);
+  Config config = config_from_environment();
+  config.start_timeout = std::chrono::duration<double>(start.start_timeout).count();
+  static std::atomic<bool> first{true};
+  const bool alone = first.exchange(false) && !is_initialized() && jobs_begun() == 0;
+  if (!alone) config.timeline = config.metrics_file = config.autotune_log = "";
+  RuntimeComponents components = ops::components_for(launch_over(shown, start.rank, start.size), config, {});
+  components.superseded = start.unwanted;
+  if (alone) {
+    prepare(components);
+  } else {
+    make_room_for_descriptors(components.rank, components.size);
+  }
+  return std::make_unique<Runtime>(std::move(components));
 }
 
 bool is_elastic() { return ElasticWorker::of_this_process() != nullptr; }

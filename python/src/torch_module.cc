@@ -33,4 +33,5 @@ PYBIND11_MODULE(_torch, module) {
   rueda::python::bind_gradient_reducer(module);
   rueda::python::bind_parameter_shards(module);
   rueda::python::bind_sync_batch_norm(module);
+  rueda::python::bind_process_group(module);
 }

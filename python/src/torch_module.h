@@ -28,5 +28,6 @@ void bind_state(pybind11::module_& module);
 void bind_gradient_reducer(pybind11::module_& module);
 void bind_parameter_shards(pybind11::module_& module);
 void bind_sync_batch_norm(pybind11::module_& module);
+void bind_process_group(pybind11::module_& module);
 
 }  // namespace rueda::python

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/system/fork_guard.h"
 
+#include <pthread.h>
+
 #include <atomic>
 
 namespace rueda {
@@ -13,6 +15,11 @@ std::atomic<bool> forked{false};
 bool is_forked_child() { return forked.load(std::memory_order_relaxed); }
 
 void note_forked_child() { forked.store(true, std::memory_order_relaxed); }
+
+void watch_for_forks() {
+  static const bool watched = pthread_atfork(nullptr, nullptr, &note_forked_child) == 0;
+  static_cast<void>(watched);
+}
 
 Status status_in_forked_child() {
   return Status::not_initialized(

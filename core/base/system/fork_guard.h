@@ -10,6 +10,8 @@ namespace rueda {
 bool is_forked_child();
 // From here on it is one. Called in the child, by what pthread_atfork() runs.
 void note_forked_child();
+// From now on each child that is forked is noted.
+void watch_for_forks();
 // What such a child is told when it wants to take part.
 Status status_in_forked_child();
 

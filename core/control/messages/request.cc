@@ -59,10 +59,15 @@ std::string graph_words(std::uint32_t capture) {
   return capture == 0 ? "none (it was not captured)" : fmt::format("{}", capture);
 }
 
+// "broadcast of float32 [4]".
+std::string operation_in_words(const Request& request) {
+  const std::string operation(to_string(request.operation));
+  if (!traits(request.operation).moves_data || request.operation == Operation::barrier) return operation;
+  return fmt::format("{} of {} {}", operation, to_string(request.dtype), to_string(request.shape));
+}
+
 Difference difference_alone(const Request& a, const Request& b) {
-  if (a.operation != b.operation) {
-    return {"operation", std::string(to_string(a.operation)), std::string(to_string(b.operation))};
-  }
+  if (a.operation != b.operation) return {"operation", operation_in_words(a), operation_in_words(b)};
   if (a.dtype != b.dtype) return {"dtype", std::string(to_string(a.dtype)), std::string(to_string(b.dtype))};
   auto agreed_a = agreed_part(a), agreed_b = agreed_part(b);
   if (a.shape.size() != b.shape.size() || !std::ranges::equal(agreed_a, agreed_b)) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "core/engine/memory/output_pool.h"
@@ -17,8 +18,15 @@ namespace {
 void allocate(Entry& entry, const Shape& shape) {
   HandleState& handle = *entry.handle;
   const DataType dtype = entry.request().dtype;
-  if (entry.submission().allocate) {
-    handle.output = entry.submission().allocate(dtype, shape);
+  const Submission& submission = entry.submission();
+  if (submission.into_output) {
+    const std::int64_t given = submission.output.elements(), needed = element_count(shape);
+    if (given != needed)
+      throw std::length_error(
+          fmt::format("the one that the program gave has {} elements, and {} come", given, needed));
+    handle.output = {submission.output.data, dtype, shape, {}};
+  } else if (submission.allocate) {
+    handle.output = submission.allocate(dtype, shape);
   } else {
     handle.output = {nullptr, dtype, shape, {}};
     auto memory = OutputPool::of_process().allocate(static_cast<std::size_t>(handle.output.bytes()));

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -46,9 +47,21 @@ void HandleState::wait_awake() {
 const Status& HandleState::wait() {
   if (waiters_ && !done()) wait_awake();
   if (!done()) wait_asleep();
+  end_wait();
+  return status_;
+}
+
+bool HandleState::wait_until(Time deadline) {
+  if (waiters_ && !done()) wait_awake();
+  if (!done()) wait_asleep(deadline);
+  if (!done()) return false;
+  end_wait();
+  return true;
+}
+
+void HandleState::end_wait() {
   if (captured()) joined_.store(true);
   let_go();
-  return status_;
 }
 
 namespace {
@@ -73,7 +86,7 @@ class KnownToWait {
 
 }  // namespace
 
-void HandleState::wait_asleep() {
+void HandleState::wait_asleep(std::optional<Time> deadline) {
   const KnownToWait known(waiters_.get(), this);
   slept_on_.store(true);
   constexpr int kYields = 4;  // on busy cores the operation often ends while others run
@@ -81,7 +94,14 @@ void HandleState::wait_asleep() {
   const WaitCheck* check = wait_check_here();
   std::exception_ptr thrown;
   for (std::uint32_t state = state_.load(); state != kDone; state = state_.load()) {
-    check != nullptr ? sleep_on(state_, state, kCheckEvery) : sleep_on(state_, state);
+    std::chrono::nanoseconds longest = std::chrono::nanoseconds::max();
+    if (check != nullptr) longest = kCheckEvery;
+    if (deadline && !thrown) {
+      const Time now = clock_now();
+      if (now >= *deadline) return;
+      longest = std::min<std::chrono::nanoseconds>(longest, *deadline - now);
+    }
+    sleep_on(state_, state, longest);
     if (check == nullptr || done()) continue;
     try {
       check->look();
@@ -172,6 +192,12 @@ Status Handle::wait_status() const {
   if (!state_) return {};
   if (!state_->done() && is_forked_child()) return status_in_forked_child();  // nobody would complete it
   return state_->wait();
+}
+
+bool Handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
+  if (!state_) return true;
+  if (!state_->done() && is_forked_child()) throw_if_error(status_in_forked_child());
+  return state_->wait_until(deadline);
 }
 
 const TensorView& Handle::output() const {

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/base/time.h"
 #include "core/engine/submissions/submission.h"
 #include "core/engine/submissions/waiters.h"
 #include "core/engine/wait/completion.h"
@@ -56,6 +58,8 @@ class HandleState : public Completion {
   // Blocks until done, and lets go of the tensors. What a WaitCheck throws leaves it when the operation needs
   // nothing any more that the caller may destroy; see withdraw().
   const Status& wait();
+  // The same for a limited time; whether it is done.
+  bool wait_until(Time deadline);
   // Of those that complete() has left here, unless a device still has to do with them; whether it has.
   bool let_go();
   const Status& status() const { return status_; }
@@ -74,7 +78,8 @@ class HandleState : public Completion {
 
  private:
   void wait_awake();
-  void wait_asleep();
+  void wait_asleep(std::optional<Time> deadline = std::nullopt);
+  void end_wait();
   bool withdraw();
   bool give_own_memory();
 

@@ -22,7 +22,9 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //   output    allreduce, broadcast: written; may be the input's memory with the input's layout (in place),
 //   else
 //             disjoint
-//   allocate  allgather, alltoall, reducescatter: makes the output; empty: the Handle owns plain host memory
+//   into_output  allgather, alltoall, reducescatter: `output` takes the result, which has as many elements;
+//                the input of an allgather may be its own part there
+//   allocate  without that: makes the output; empty: the Handle owns plain host memory
 //   splits    alltoall: rows of the input for each rank of the set, in rank order; empty: equal parts
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
 //   members   of the request's process set; null: all ranks
@@ -43,6 +45,7 @@ struct Submission {
   DeviceStream stream = nullptr;
   std::shared_ptr<const Fence> ready;
   bool awaited = false;
+  bool into_output = false;
   std::shared_ptr<const DeviceWindow> window;
 };
 

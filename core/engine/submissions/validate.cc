@@ -82,10 +82,23 @@ Words check_output(const Submission& submission) {
   return {};
 }
 
+// Where an operation that finds its own size puts its result.
+Words check_place_of_output(const Submission& submission) {
+  const TensorView& output = submission.output;
+  if (!submission.into_output) return {};
+  if (Words words = check_view("output", output.data, output.dtype, output.shape, output.strides);
+      !words.empty())
+    return words;
+  if (!output.contiguous()) return "the output has gaps; give a contiguous one, and copy it";
+  if (output.dtype == submission.request.dtype) return {};
+  return fmt::format("the input is {} and the output {}; give both one dtype",
+                     to_string(submission.request.dtype), to_string(output.dtype));
+}
+
 Words check_on_device(const Submission& submission) {
   if (!submission.input.contiguous() || !submission.output.contiguous())
     return "a tensor on a device must be contiguous; copy it by contiguous() first";
-  if (traits(submission.request.operation).makes_output && !submission.allocate)
+  if (traits(submission.request.operation).makes_output && !submission.allocate && !submission.into_output)
     return "its output on a device is made by `allocate`, which is not given";
   return {};
 }
@@ -148,6 +161,7 @@ Words check_operation(const Submission& submission, const RankSet& members) {
     case Operation::alltoall:
       if (submission.input.shape.empty())
         return "the input is a scalar and has no rows; give it at least one dimension";
+      if (Words words = check_place_of_output(submission); !words.empty()) return words;
       return request.operation == Operation::alltoall ? check_splits(submission, members.count()) : Words{};
     case Operation::add_process_set:
       if (!members.contains(request.members) || request.members.empty()) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of what c10d gives to operations. They throw c10::ValueError.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace rueda {
+
+// A dense tensor of the host.
+void check_on_host(const at::Tensor& tensor, const char* operation);
+// The only tensor, on the host.
+const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* operation);
+// The only list, which has a tensor of the host for each of `size` ranks.
+const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size,
+                                         const char* operation);
+void check_root(std::int64_t root, int size, const char* operation);
+void check_same_type(const at::Tensor& tensor, const at::Tensor& other, const char* operation);
+
+}  // namespace rueda

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completes the Futures of a group's operations.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "core/base/time.h"
+
+namespace rueda {
+
+class GroupWork;
+
+// Purpose: a Future has callbacks, so somebody has to notice the end of its operation: a thread that waits
+// for the oldest one, and looks after the others now and then. Python's callbacks run there, and take
+// Python's lock: so this is never the background thread. The thread begins with the first Future. Any thread
+// may add; guarded by the mutex.
+class FutureCompleter {
+ public:
+  FutureCompleter() = default;
+  ~FutureCompleter() { stop(Duration::zero()); }
+  FutureCompleter(const FutureCompleter&) = delete;
+  FutureCompleter& operator=(const FutureCompleter&) = delete;
+
+  void add(c10::intrusive_ptr<GroupWork> work);
+  // A callback runs that waits for another Future: nobody else would complete that one.
+  bool on_its_thread() const;
+  // No more are added. The thread waits for the operations for so long; the Futures of others then end with
+  // an error. Does not wait for the thread.
+  void end(Duration grace);
+  // The same, and joins the thread: the caller must not hold Python's lock.
+  void stop(Duration grace);
+  // Whether the thread still does something.
+  bool running();
+
+ private:
+  using Works = std::deque<c10::intrusive_ptr<GroupWork>>;
+
+  void run();
+  void complete_all();
+  bool take_next(Works& works);
+  void complete_finished(Works& works) const;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Works added_;
+  bool ending_ = false;
+  bool over_ = false;
+  Time until_{};  // from then on, when it ends
+  std::thread thread_;
+};
+
+}  // namespace rueda

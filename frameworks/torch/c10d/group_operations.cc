@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/group_operations.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/system/fork_guard.h"
+
+namespace rueda {
+namespace {
+
+using c10::intrusive_ptr;
+
+// Ranks mostly destroy a group at the same time. One that is late must not keep the others.
+constexpr std::chrono::milliseconds kWaitForOthers{200};
+
+// In the order of c10d::OpType; names are gloo's where it has the operation.
+constexpr std::array<std::string_view, 19> kOperations{"broadcast",
+                                                       "all_reduce",
+                                                       "all_reduce",
+                                                       "reduce",
+                                                       "all_gather",
+                                                       "all_gather_into_tensor",
+                                                       "all_gather",
+                                                       "gather",
+                                                       "scatter",
+                                                       "reduce_scatter",
+                                                       "all_to_all",
+                                                       "all_to_all",
+                                                       "send",
+                                                       "recv",
+                                                       "recvAnySource",
+                                                       "barrier",
+                                                       "reduce_scatter_tensor",
+                                                       "coalesced",
+                                                       "sparse_all_reduce"};
+
+PendingOperations pending(OperationOrder::Handles handles) {
+  PendingOperations operations;
+  for (Handle& handle : handles) operations.emplace_back(std::move(handle));
+  return operations;
+}
+
+}  // namespace
+
+Titles::Titles(const std::string& backend) {
+  static std::mutex mutex;
+  static auto& all = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  for (std::size_t i = 0; i < kOperations.size(); ++i)
+    titles_[i] = all.insert(fmt::format("{}:{}", backend, kOperations[i])).first->c_str();
+}
+
+GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
+                                 int rank, int size, GroupNames names, std::chrono::milliseconds timeout)
+    : rank_(rank),
+      size_(size),
+      names_(std::move(names)),
+      in_words_(std::make_shared<const std::string>(
+          fmt::format("group '{}' on rank {} of {}", names_.group, rank, size))),
+      titles_(names_.backend),
+      timeout_(timeout.count()),
+      job_(GroupJobs::of_process().add(std::move(runtime),
+                                       std::make_unique<PointToPoint>(store, rank, size))) {}
+
+GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
+
+GroupCall GroupOperations::make_call(c10d::OpType type, bool asynchronous,
+                                     std::chrono::milliseconds timeout) const {
+  GroupCall call;
+  call.type = type;
+  call.title = titles_[type];
+  call.asynchronous = asynchronous;
+  call.timeout = timeout < std::chrono::milliseconds::zero() ? this->timeout() : timeout;
+  return call;
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, Submission submission) {
+  return begin(std::move(call), one_of(std::move(submission)));
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder::Submissions submissions) {
+  const bool awaited = !call.asynchronous && !coalesces_.load(std::memory_order_relaxed);
+  for (Submission& each : submissions) each.awaited = awaited;
+  const Time deadline = clock_now() + call.timeout;
+  const std::string_view title = call.title;
+  auto work = make_work(std::move(call));
+  try {
+    OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
+    work->begin(begun.number, pending(std::move(begun.handles)));
+  } catch (const InvalidArgument& error) {
+    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
+  } catch (const Error& error) {
+    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
+  }
+  if (!coalesce(work) && awaited) work->wait(kNoTimeout);
+  return work;
+}
+
+intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
+  return c10::make_intrusive<GroupWork>(rank_, std::move(call), in_words_, job_->completer());
+}
+
+void GroupOperations::start_coalescing() {
+  const std::lock_guard lock(coalescing_);
+  TORCH_CHECK(!coalesces_.exchange(true), "rueda: operations of ", *in_words_, " are coalesced already");
+}
+
+bool GroupOperations::coalesce(const intrusive_ptr<GroupWork>& work) {
+  if (!coalesces_.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(coalescing_);
+  if (coalesces_.load()) coalesced_.push_back(work);
+  return coalesces_.load();
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
+  std::vector<intrusive_ptr<GroupWork>> works;
+  {
+    const std::lock_guard lock(coalescing_);
+    coalesces_.store(false);
+    works.swap(coalesced_);
+  }
+  PendingOperations operations;
+  for (const auto& each : works) {
+    const PendingOperations& its = each->operations();
+    operations.append(its.begin(), its.end());
+  }
+  call.finish = [works] {
+    for (const auto& each : works) each->wait(kNoTimeout);
+  };
+  auto work = make_work(std::move(call));
+  work->begin(last_number(), std::move(operations));
+  return work;
+}
+
+at::Tensor GroupOperations::allocate(TensorPool& pool, std::int64_t elements, at::ScalarType type) {
+  try {
+    return pool.allocate(job_->runtime(), elements, type);
+  } catch (const Error& error) {
+    C10_THROW_ERROR(DistBackendError, fmt::format("rueda: {}: {}", *in_words_, error.what()));
+  }
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::message(
+    GroupCall call, const std::function<PendingOperation(PointToPoint&)>& begin_message) {
+  const std::string_view title = call.title;
+  auto work = make_work(std::move(call));
+  try {
+    PendingOperations operations;
+    operations.push_back(begin_message(job_->messages()));
+    work->begin(messages_.fetch_add(1) + 1, std::move(operations));
+    coalesce(work);
+  } catch (const InvalidArgument& error) {
+    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
+  } catch (const Error& error) {
+    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
+  }
+  return work;
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::send(GroupCall call, const at::Tensor& tensor, int to, int tag) {
+  const Duration limit = call.timeout;
+  return message(std::move(call),
+                 [&](PointToPoint& messages) { return messages.send(tensor, to, tag, limit); });
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::receive(GroupCall call, const at::Tensor& tensor, int from,
+                                                   int tag) {
+  const Duration limit = call.timeout;
+  return message(std::move(call),
+                 [&](PointToPoint& messages) { return messages.receive(tensor, from, tag, limit); });
+}
+
+intrusive_ptr<c10d::Work> GroupOperations::receive_from_any(GroupCall call, const at::Tensor& tensor,
+                                                            int tag) {
+  const Duration limit = call.timeout;
+  return message(std::move(call),
+                 [&](PointToPoint& messages) { return messages.receive_from_any(tensor, tag, limit); });
+}
+
+void GroupOperations::shutdown() {
+  if (is_forked_child()) return;
+  job_->completer()->stop(kGraceOfFutures);
+  job_->end_within(kWaitForOthers);
+}
+
+}  // namespace rueda

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a call of c10d's to a Work: what all operations of a group have in common.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "core/engine/runtime.h"
+#include "core/engine/submissions/submission.h"
+#include "frameworks/torch/c10d/group_job.h"
+#include "frameworks/torch/c10d/group_work.h"
+#include "frameworks/torch/c10d/tensor_pool.h"
+
+namespace rueda {
+
+// Purpose: how messages and profilers name a group. A plain value.
+struct GroupNames {
+  std::string backend = "rueda";  // under which the program has registered it
+  std::string group;              // c10d's: "0", "default_pg"
+};
+
+// Purpose: how profilers name the operations of a backend: "rueda:all_reduce". The texts live for ever.
+class Titles {
+ public:
+  explicit Titles(const std::string& backend);
+  const char* operator[](c10d::OpType type) const { return titles_.at(static_cast<std::size_t>(type)); }
+
+ private:
+  static constexpr std::size_t kTypes = 19;
+  std::array<const char*, kTypes> titles_{};
+};
+
+// Purpose: begins operations, and knows the group's settings. Owned by the ProcessGroup. Any thread.
+class GroupOperations {
+ public:
+  GroupOperations(std::unique_ptr<Runtime> runtime, const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                  int size, GroupNames names, std::chrono::milliseconds timeout);
+  ~GroupOperations();
+  GroupOperations(const GroupOperations&) = delete;
+  GroupOperations& operator=(const GroupOperations&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const GroupNames& names() const { return names_; }
+  std::uint64_t last_number() const { return job_->order().last(); }
+  std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_.load()); }
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_.store(timeout.count()); }
+  Status failure() const { return job_->runtime().failure(); }
+
+  // With c10d's options of the operation.
+  template <class Options>
+  GroupCall call(c10d::OpType type, const Options& options) const {
+    return make_call(type, options.asyncOp, options.timeout);
+  }
+
+  // Begins the group's next operation, and waits for it where the caller would do so at once. Throws
+  // c10::DistBackendError and c10::ValueError.
+  c10::intrusive_ptr<c10d::Work> begin(GroupCall call, Submission submission);
+  // Of several submissions, which end together.
+  c10::intrusive_ptr<c10d::Work> begin(GroupCall call, OperationOrder::Submissions submissions);
+
+  // A message, whose GroupCall names the other rank. The tensor is contiguous.
+  c10::intrusive_ptr<c10d::Work> send(GroupCall call, const at::Tensor& tensor, int to, int tag);
+  c10::intrusive_ptr<c10d::Work> receive(GroupCall call, const at::Tensor& tensor, int from, int tag);
+  c10::intrusive_ptr<c10d::Work> receive_from_any(GroupCall call, const at::Tensor& tensor, int tag);
+
+  // From now on, no operation is waited for, until end_coalescing(): its Work ends with all of them.
+  void start_coalescing();
+  c10::intrusive_ptr<c10d::Work> end_coalescing(GroupCall call);
+
+  // In the group's memory. Throws c10::DistBackendError.
+  at::Tensor allocate(TensorPool& pool, std::int64_t elements, at::ScalarType type);
+
+  // All operations in flight fail, on all ranks.
+  void abort() { job_->abort(); }
+  // Waits a little for the other ranks.
+  void shutdown();
+
+ private:
+  c10::intrusive_ptr<c10d::Work> message(GroupCall call,
+                                         const std::function<PendingOperation(PointToPoint&)>& begin_message);
+  c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
+  // Where operations are coalesced: notes the Work. Whether they are.
+  bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
+  GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;
+
+  const int rank_;
+  const int size_;
+  const GroupNames names_;
+  const std::shared_ptr<const std::string> in_words_;
+  const Titles titles_;
+  std::atomic<std::int64_t> timeout_;  // milliseconds
+  std::atomic<std::uint64_t> messages_{0};
+  std::mutex coalescing_;
+  std::atomic<bool> coalesces_{false};
+  std::vector<c10::intrusive_ptr<GroupWork>> coalesced_;  // guarded by coalescing_
+  const std::shared_ptr<GroupJob> job_;
+};
+
+}  // namespace rueda

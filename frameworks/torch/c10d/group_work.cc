@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/group_work.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "frameworks/torch/c10d/future_completer.h"
+
+namespace rueda {
+namespace {
+
+using c10::ivalue::Future;
+
+// "all_reduce" of "rueda:all_reduce".
+std::string_view operation_in(std::string_view title) { return title.substr(title.find(':') + 1); }
+
+}  // namespace
+
+GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
+                     std::shared_ptr<FutureCompleter> completer)
+    : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr, call.shown),
+      call_(std::move(call)),
+      group_(std::move(group)),
+      completer_(std::move(completer)),
+      source_(call_.source) {}
+
+void GroupWork::begin(std::uint64_t number, PendingOperations operations) {
+  number_ = number;
+  operations_ = std::move(operations);
+}
+
+std::string GroupWork::words(const std::string& what) const {
+  return fmt::format("rueda: {} number {} of {}: {}", operation_in(call_.title), number_, *group_, what);
+}
+
+bool GroupWork::isCompleted() {
+  if (settled_.load(std::memory_order_acquire)) return true;
+  return ends_by(Time::min());
+}
+
+bool GroupWork::isSuccess() const { return settled_.load(std::memory_order_acquire) && !failure_; }
+
+std::exception_ptr GroupWork::exception() const {
+  return settled_.load(std::memory_order_acquire) ? failure_ : nullptr;
+}
+
+bool GroupWork::wait(std::chrono::milliseconds timeout) {
+  if (!settled_.load(std::memory_order_acquire)) {
+    const std::chrono::milliseconds limit = timeout == kNoTimeout ? call_.timeout : timeout;
+    if (!ends_by(clock_now() + limit)) throw_timed_out(limit);
+  }
+  if (failure_) std::rethrow_exception(failure_);
+  return true;
+}
+
+bool GroupWork::ends_by(Time deadline) {
+  if (settled_.load(std::memory_order_acquire)) return true;
+  const bool ended = std::ranges::all_of(operations_, [&](const PendingOperation& each) {
+    return deadline == Time::min() ? each.done() : each.ends_by(deadline);
+  });
+  if (ended) settle();
+  return ended;
+}
+
+void GroupWork::settle() {
+  settle_with([this] { take_outcome(); });
+}
+
+void GroupWork::give_up(const std::string& why) {
+  settle_with([&] { C10_THROW_ERROR(DistBackendError, words("not complete: " + why)); });
+}
+
+void GroupWork::take_outcome() {
+  try {
+    for (const PendingOperation& each : operations_) {
+      throw_if_error(each.status());
+      if (each.source() >= 0) source_.store(each.source());
+    }
+  } catch (const Error& error) {
+    C10_THROW_ERROR(DistBackendError, words(error.what()));
+  }
+  if (call_.finish) call_.finish();
+}
+
+void GroupWork::settle_with(const std::function<void()>& outcome) {
+  {
+    const std::lock_guard lock(settling_);
+    if (settled_.load()) return;
+    try {
+      outcome();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    call_.finish = nullptr;
+    if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();
+    settled_.store(true, std::memory_order_release);
+  }
+  complete_future();
+}
+
+void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
+  C10_THROW_ERROR(
+      DistBackendError,
+      words(fmt::format("Timed out after {} ms. Some rank has not called it; a line 'stalled' of rank 0 "
+                        "names the ranks. If they are slow, give init_process_group() or new_group() a "
+                        "longer timeout.",
+                        limit.count())));
+}
+
+// --- Futures.
+
+c10::intrusive_ptr<Future> GroupWork::getFuture() {
+  if (completer_->on_its_thread()) {
+    if (!settled_.load() && !ends_by(clock_now() + call_.timeout)) throw_timed_out(call_.timeout);
+  }
+  std::unique_lock lock(settling_);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+  const c10::intrusive_ptr<Future> future = future_;
+  const bool settled = settled_.load();
+  lock.unlock();
+  if (settled) {
+    complete_future();
+  } else {
+    completer_->add(c10::intrusive_ptr<GroupWork>::reclaim_copy(this));
+  }
+  return future;
+}
+
+c10::intrusive_ptr<Future> GroupWork::getFutureResult() {
+  auto result = c10::make_intrusive<Future>(c10::IntType::get());
+  getFuture()->addCallback([result](Future& ended) {
+    const auto outcome = ended.hasError() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS;
+    result->markCompleted(c10::IValue(static_cast<std::int64_t>(outcome)));
+  });
+  return result;
+}
+
+// Callbacks run here: without the lock.
+void GroupWork::complete_future() {
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(settling_);
+    future = future_;
+  }
+  if (!future || future_complete_.exchange(true)) return;
+  if (failure_) {
+    future->setErrorIfNeeded(failure_);
+  } else {
+    future->markCompleted(c10::IValue(call_.outputs));
+  }
+}
+
+}  // namespace rueda

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of an operation, as c10d sees it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "core/base/time.h"
+#include "frameworks/torch/c10d/operations/pending_operation.h"
+
+namespace rueda {
+
+class FutureCompleter;
+
+// Purpose: what an operation's Work knows of the call. A plain value.
+struct GroupCall {
+  c10d::OpType type = c10d::OpType::UNKNOWN;
+  const char* title = "";             // for profilers: "rueda:all_reduce". It lives for ever
+  bool asynchronous = true;           // the caller goes on, and waits later
+  std::chrono::milliseconds timeout;  // of waits
+  std::vector<at::Tensor> outputs;    // what result() and the Future give
+  std::function<void()> finish;       // writes what came into the outputs; none: it is there already
+  int source = -1;                    // the rank that sends; -1: no rank, or not known yet
+  std::optional<std::vector<at::Tensor>> shown;  // to a profiler; nothing: there is none
+
+  // The inputs, for profilers.
+  void show(const std::vector<at::Tensor>& inputs) {
+    if (at::hasCallbacks()) shown = inputs;
+  }
+};
+
+// Purpose: waits for an operation, and tells how it went. Any thread may wait; the first that sees the end
+// finishes the operation, guarded by the mutex.
+class GroupWork final : public c10d::Work {
+ public:
+  // `group` for messages: "group 'default_pg' on rank 0 of 2".
+  GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
+            std::shared_ptr<FutureCompleter> completer);
+
+  // Of the sequence number `number`. Called once, before anybody else knows this.
+  void begin(std::uint64_t number, PendingOperations operations);
+
+  const PendingOperations& operations() const { return operations_; }
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  int sourceRank() const override { return source_.load(); }
+  std::vector<at::Tensor> result() override { return call_.outputs; }
+  void synchronize() override { wait(kNoTimeout); }
+  bool wait(std::chrono::milliseconds timeout) override;
+  std::uint64_t getSequencenumber() const override { return number_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
+
+  // Waits for so long; whether it has ended, well or not.
+  bool ends_by(Time deadline);
+  // Nobody completes it any more.
+  void give_up(const std::string& why);
+
+ private:
+  void settle();
+  void settle_with(const std::function<void()>& outcome);
+  void take_outcome();
+  void complete_future();
+  [[noreturn]] void throw_timed_out(std::chrono::milliseconds limit) const;
+  std::string words(const std::string& what) const;
+
+  GroupCall call_;
+  const std::shared_ptr<const std::string> group_;
+  const std::shared_ptr<FutureCompleter> completer_;
+  PendingOperations operations_;
+  std::uint64_t number_ = 0;
+  std::atomic<int> source_;
+  std::mutex settling_;
+  std::atomic<bool> settled_{false};
+  std::exception_ptr failure_;                      // guarded by settling_ until settled_
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // guarded by settling_
+  std::atomic<bool> future_complete_{false};
+};
+
+}  // namespace rueda

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between the ranks of a group.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+
+#include "core/base/time.h"
+#include "frameworks/torch/c10d/messages/rank_pair.h"
+#include "frameworks/torch/c10d/messages/send_counts.h"
+#include "frameworks/torch/c10d/operations/pending_operation.h"
+
+namespace rueda {
+
+// Purpose: a RankPair for each rank with which this one exchanges messages, made with the first one. Receives
+// from any source wait in a list; a thread, which begins with the first of them, looks for a rank that has
+// sent, and lets the pair receive. Any thread; guarded by the mutex.
+class PointToPoint {
+ public:
+  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+  ~PointToPoint();
+  PointToPoint(const PointToPoint&) = delete;
+  PointToPoint& operator=(const PointToPoint&) = delete;
+
+  // Contiguous tensors, which they keep alive. `start_timeout`: for the other rank's first message.
+  PendingOperation send(const at::Tensor& tensor, int to, int tag, Duration start_timeout);
+  PendingOperation receive(const at::Tensor& tensor, int from, int tag, Duration start_timeout);
+  // Of the tag's next message, whoever has sent it.
+  PendingOperation receive_from_any(const at::Tensor& tensor, int tag, Duration start_timeout);
+
+  // No more messages; does not wait.
+  void end();
+  // After that: whether all is over on the other ranks, too, within such a time.
+  bool over_within(Duration longest);
+  void abort();
+
+ private:
+  struct Search {
+    Submission message;
+    int tag;
+    Duration start_timeout;
+    std::shared_ptr<LaterHandle> handle;
+  };
+
+  RankPair& pair_with(int peer, Duration start_timeout);
+  void search_all();
+  bool find_source(Search& search);
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+  const int rank_;
+  const int size_;
+  std::mutex mutex_;
+  std::map<int, std::unique_ptr<RankPair>> pairs_;
+  SendCounts sends_;
+  std::map<std::pair<int, int>, std::uint64_t> received_;  // by source and tag: messages that have a receive
+  std::deque<Search> searches_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::thread searcher_;
+};
+
+}  // namespace rueda

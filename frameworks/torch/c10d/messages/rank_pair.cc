@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/messages/rank_pair.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/error.h"
+#include "frameworks/torch/c10d/operations/group_store.h"
+#include "ops/setup/group_start.h"
+
+namespace rueda {
+
+RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, Duration start_timeout)
+    : store_(std::move(store)), rank_(rank), peer_(peer), start_timeout_(start_timeout), thread_([this] {
+        run();
+      }) {}
+
+RankPair::~RankPair() {
+  end();
+  thread_.join();
+}
+
+std::string RankPair::in_words() const {
+  const auto [lower, higher] = std::minmax(rank_, peer_);
+  return fmt::format(
+      "messages between the ranks {} and {} of the group, which are the ranks 0 and 1 of a job", lower,
+      higher);
+}
+
+PendingOperation RankPair::begin(Submission message, bool sends, int tag) {
+  const bool lower_sends = sends == (rank_ < peer_);
+  message.request.root = lower_sends ? 0 : 1;
+  const std::lock_guard lock(mutex_);
+  Line& line = line_of(lower_sends, tag);
+  if (runtime_ && line.queue.empty() && line.order.has_room())
+    return PendingOperation(
+        std::move(line.order.begin(*runtime_, one_of(std::move(message)), clock_now()).handles.front()));
+  auto handle = std::make_shared<LaterHandle>();
+  queue(line, std::move(message), handle);
+  return PendingOperation(std::move(handle));
+}
+
+void RankPair::receive_for(Submission message, int tag, const std::shared_ptr<LaterHandle>& handle) {
+  const bool lower_sends = rank_ > peer_;
+  message.request.root = lower_sends ? 0 : 1;
+  const std::lock_guard lock(mutex_);
+  queue(line_of(lower_sends, tag), std::move(message), handle);
+}
+
+void RankPair::queue(Line& line, Submission message, const std::shared_ptr<LaterHandle>& handle) {
+  if (!failure_.ok() || ending_.load())
+    return handle->fail(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
+  line.queue.push_back({std::move(message), handle});
+  changed_.notify_all();
+}
+
+RankPair::Line& RankPair::line_of(bool lower_sends, int tag) {
+  std::unique_ptr<Line>& line = lines_[{lower_sends, tag}];
+  if (!line) line = std::make_unique<Line>(fmt::format("{}.{}.", lower_sends ? "up" : "down", tag));
+  return *line;
+}
+
+bool RankPair::any_queued() const {
+  return std::ranges::any_of(lines_, [](const auto& each) { return !each.second->queue.empty(); });
+}
+
+// Messages that find no room wait for the end of earlier ones. That is rare, so the thread just looks again.
+void RankPair::run() {
+  constexpr std::chrono::microseconds kLookAgain{200};
+  const bool started = start();
+  std::unique_lock lock(mutex_);
+  while (started && !ending_.load()) {
+    begin_queued();
+    if (any_queued()) {
+      changed_.wait_for(lock, kLookAgain);
+    } else {
+      changed_.wait(lock, [&] { return ending_.load() || any_queued(); });
+    }
+  }
+  fail_queued(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
+  over_ = true;
+}
+
+bool RankPair::start() {
+  std::unique_ptr<Runtime> runtime;
+  Status failure;
+  try {
+    runtime = ops::start_group({std::make_shared<GroupStore>(store_, in_words()), rank_ < peer_ ? 0 : 1, 2,
+                                start_timeout_, [this] { return ending_.load(); }});
+  } catch (const Error& error) {
+    failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
+  }
+  const std::lock_guard lock(mutex_);
+  runtime_ = std::move(runtime);
+  failure_ = std::move(failure);
+  return failure_.ok();
+}
+
+void RankPair::begin_queued() {
+  for (auto& [key, line] : lines_) {
+    while (!line->queue.empty() && line->order.has_room()) begin_first(*line);
+  }
+}
+
+void RankPair::begin_first(Line& line) {
+  Queued first = std::move(line.queue.front());
+  line.queue.pop_front();
+  try {
+    OperationOrder::Begun begun = line.order.begin(*runtime_, one_of(std::move(first.message)), clock_now());
+    first.handle->set(std::move(begun.handles.front()), peer_);
+  } catch (const Error& error) {
+    first.handle->fail({error.code(), error.what()});
+  }
+}
+
+void RankPair::fail_queued(const Status& why) {
+  for (auto& [key, line] : lines_) {
+    for (Queued& each : line->queue) each.handle->fail(why);
+    line->queue.clear();
+  }
+}
+
+void RankPair::end() {
+  ending_.store(true);
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+bool RankPair::over_within(Duration longest) {
+  const std::lock_guard lock(mutex_);
+  return over_ && (!runtime_ || runtime_->shutdown_within(longest));
+}
+
+void RankPair::abort() {
+  const std::lock_guard lock(mutex_);
+  if (runtime_) runtime_->abort();
+}
+
+}  // namespace rueda

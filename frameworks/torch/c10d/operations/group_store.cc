@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/operations/group_store.h"
+
+#include <fmt/format.h>
+
+namespace rueda {
+
+void GroupStore::set(const std::string& key, const std::string& value) { store_->set(key, value); }
+
+std::optional<std::string> GroupStore::get(const std::string& key) {
+  if (!store_->check({key})) return std::nullopt;
+  return store_->get_to_str(key);
+}
+
+std::string GroupStore::in_words() const { return fmt::format("the store of the group '{}'", group_); }
+
+}  // namespace rueda

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/process_group.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "frameworks/torch/c10d/arguments.h"
+#include "frameworks/torch/c10d/operations/group_store.h"
+#include "frameworks/torch/c10d/operations/tensor_bytes.h"
+#include "ops/setup/group_start.h"
+
+namespace rueda {
+namespace {
+
+using c10d::OpType;
+using Works = ProcessGroup::Works;
+
+std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                       const std::string& group, std::chrono::milliseconds timeout) {
+  try {
+    return ops::start_group({std::make_shared<GroupStore>(store, group), rank, size, timeout, {}});
+  } catch (const Error& error) {
+    C10_THROW_ERROR(DistBackendError,
+                    fmt::format("rueda: the group '{}' does not begin: {}", group, error.what()));
+  }
+}
+
+// Of an operation that moves bytes into `output` or, where that has gaps, by a contiguous one.
+Submission moving_into(Operation operation, const at::Tensor& input, const at::Tensor& output,
+                       GroupCall& call) {
+  const at::Tensor room = contiguous_output(output);
+  if (!room.is_same(output)) call.finish = [output, room] { output.copy_(room); };
+  return moving(operation, input.contiguous(), room);
+}
+
+// Into several tensors, one after another.
+Submission moving_into(Operation operation, const at::Tensor& input, const std::vector<at::Tensor>& outputs,
+                       GroupCall& call) {
+  at::Tensor room = room_for(outputs);
+  call.finish = [outputs, room] { distribute_bytes(room, outputs); };
+  return moving(operation, input, room);
+}
+
+Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int size, GroupCall& call) {
+  check_same_type(input, output, "all_gather_into_tensor");
+  TORCH_CHECK_VALUE(output.numel() == input.numel() * size,
+                    "output tensor size must be equal to world_size times input tensor size");
+  TORCH_CHECK_VALUE(output.is_contiguous(), "rueda: all_gather_into_tensor takes a contiguous output");
+  static_cast<void>(call);
+  return moving(Operation::allgather, input.contiguous(), output);
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
+                           std::chrono::milliseconds timeout)
+    : Backend(rank, size),
+      operations_(start_runtime(store, rank, size, names.group, timeout), store, rank, size, names, timeout),
+      monitored_barrier_(store, rank, size) {
+  init();
+}
+
+ProcessGroup::~ProcessGroup() = default;
+
+c10::intrusive_ptr<ProcessGroup::Options> ProcessGroup::getBackendOptions() {
+  auto options = c10::make_intrusive<Options>(operations_.names().backend, operations_.timeout());
+  options->group_name = operations_.names().group;
+  return options;
+}
+
+c10d::ErrorType ProcessGroup::getError() {
+  return operations_.failure().ok() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
+}
+
+Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  const at::Tensor& tensor = only(tensors, "broadcast");
+  check_root(options.rootRank, size_, "broadcast");
+  GroupCall call = operations_.call(OpType::BROADCAST, options);
+  call.outputs = tensors;
+  call.show(tensors);
+  const at::Tensor values = tensor.contiguous();
+  if (!values.is_same(tensor) && options.rootRank != rank_)
+    call.finish = [tensor, values] { tensor.copy_(values); };
+  Submission submission = moving(Operation::broadcast, values, values);
+  submission.into_output = false;
+  submission.request.root = static_cast<Rank>(options.rootRank);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+Works ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  const at::Tensor& input = only(inputs, "all_gather");
+  const Tensors& list = only_list(outputs, size_, "all_gather");
+  check_same_type(input, list[static_cast<std::size_t>(rank_)], "all_gather");
+  GroupCall call = operations_.call(OpType::ALLGATHER, options);
+  call.show(inputs);
+  call.outputs = list;
+  Submission submission = moving_into(Operation::allgather, input.contiguous(), list, call);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+Works ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                    const c10d::AllgatherOptions& options) {
+  check_on_host(input, "all_gather_into_tensor");
+  check_on_host(output, "all_gather_into_tensor");
+  GroupCall call = operations_.call(OpType::_ALLGATHER_BASE, options);
+  call.show({input});
+  call.outputs = {output};
+  Submission submission = allgather_of(output, input, size_, call);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+// Tensor number i of all ranks: `outputs` has a list for each rank.
+Works ProcessGroup::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                        const c10d::AllgatherOptions& options) {
+  TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_),
+                    "rueda: all_gather_coalesced takes a list of outputs for each rank");
+  GroupCall call = operations_.call(OpType::ALLGATHER_COALESCED, options);
+  call.show(inputs);
+  for (const Tensors& list : outputs) {
+    TORCH_CHECK_VALUE(list.size() == inputs.size(), "rueda: all_gather_coalesced has ", inputs.size(),
+                      " inputs and ", list.size(), " outputs of a rank");
+    call.outputs.insert(call.outputs.end(), list.begin(), list.end());
+  }
+  for (const at::Tensor& input : inputs) check_on_host(input, "all_gather_coalesced");
+  Submission submission = moving_into(Operation::allgather, joined_bytes(inputs), call.outputs, call);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+Works ProcessGroup::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                    const c10d::AllgatherOptions& options) {
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: all_gather_into_tensor_coalesced has ",
+                    inputs.size(), " inputs and ", outputs.size(), " outputs");
+  GroupCall call = operations_.call(OpType::COALESCED, options);
+  call.show(inputs);
+  call.outputs = outputs;
+  OperationOrder::Submissions group;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_on_host(inputs[i], "all_gather_into_tensor_coalesced");
+    check_on_host(outputs[i], "all_gather_into_tensor_coalesced");
+    group.push_back(allgather_of(outputs[i], inputs[i], size_, call));
+  }
+  return operations_.begin(std::move(call), std::move(group));
+}
+
+// Each rank sends all that it has to the root.
+Works ProcessGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+  const at::Tensor& input = only(inputs, "gather");
+  check_root(options.rootRank, size_, "gather");
+  const bool root = options.rootRank == rank_;
+  TORCH_CHECK_VALUE(root || outputs.empty(), "rueda: gather takes outputs on the root only");
+  GroupCall call = operations_.call(OpType::GATHER, options);
+  call.show(inputs);
+  if (root) call.outputs = only_list(outputs, size_, "gather");
+  std::vector<std::int64_t> splits(static_cast<std::size_t>(size_), 0);
+  const at::Tensor values = input.contiguous();
+  splits[static_cast<std::size_t>(options.rootRank)] = moved_elements(values);
+  Submission submission = root ? moving_into(Operation::alltoall, values, call.outputs, call)
+                               : moving(Operation::alltoall, values, at::Tensor());
+  submission.splits = std::move(splits);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+// The root sends to each rank its part, and nobody else anything.
+Works ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
+  const at::Tensor& output = only(outputs, "scatter");
+  check_root(options.rootRank, size_, "scatter");
+  GroupCall call = operations_.call(OpType::SCATTER, options);
+  call.outputs = outputs;
+  std::vector<std::int64_t> splits(static_cast<std::size_t>(size_), 0);
+  at::Tensor values = at::empty({0}, output.options());
+  if (options.rootRank == rank_) {
+    const Tensors& list = only_list(inputs, size_, "scatter");
+    call.show(list);
+    values = joined_bytes(list);
+    for (std::size_t i = 0; i < splits.size(); ++i) splits[i] = moved_elements(list[i]);
+  } else {
+    TORCH_CHECK_VALUE(inputs.empty(), "rueda: scatter takes inputs on the root only");
+  }
+  Submission submission = moving_into(Operation::alltoall, values, output, call);
+  submission.splits = std::move(splits);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+namespace {
+
+// How many elements go to each rank: by rows of the first dimension.
+std::vector<std::int64_t> elements_of_rows(const at::Tensor& tensor, const std::vector<std::int64_t>& rows,
+                                           int size) {
+  const std::int64_t all = moved_elements(tensor);
+  if (rows.empty()) {
+    TORCH_CHECK_VALUE(tensor.dim() > 0 && tensor.size(0) % size == 0,
+                      "Tensor's dim 0 does not divide equally across group size");
+    return std::vector<std::int64_t>(static_cast<std::size_t>(size), all / size);
+  }
+  TORCH_CHECK_VALUE(rows.size() == static_cast<std::size_t>(size),
+                    "Number of tensor splits not equal to group size");
+  std::int64_t sum = 0;
+  for (const std::int64_t each : rows) sum += each;
+  TORCH_CHECK_VALUE(tensor.dim() > 0 && sum == tensor.size(0), "Split sizes doesn't match total dim 0 size");
+  std::vector<std::int64_t> elements = rows;
+  const std::int64_t of_row = tensor.size(0) == 0 ? 0 : all / tensor.size(0);
+  for (std::int64_t& each : elements) each *= of_row;
+  return elements;
+}
+
+}  // namespace
+
+Works ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                  std::vector<std::int64_t>& output_splits,
+                                  std::vector<std::int64_t>& input_splits,
+                                  const c10d::AllToAllOptions& options) {
+  check_on_host(input, "all_to_all_single");
+  check_on_host(output, "all_to_all_single");
+  check_same_type(input, output, "all_to_all_single");
+  GroupCall call = operations_.call(OpType::ALLTOALL_BASE, options);
+  call.show({input});
+  call.outputs = {output};
+  elements_of_rows(output, output_splits, size_);  // checks them
+  Submission submission = moving_into(Operation::alltoall, input, output, call);
+  submission.splits = elements_of_rows(input, input_splits, size_);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+Works ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  TORCH_CHECK_VALUE(inputs.size() == ranks && outputs.size() == ranks, "rueda: all_to_all takes ", size_,
+                    " inputs and outputs, one for each rank");
+  GroupCall call = operations_.call(OpType::ALLTOALL, options);
+  call.show(inputs);
+  call.outputs = outputs;
+  std::vector<std::int64_t> splits;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    check_on_host(inputs[i], "all_to_all");
+    check_on_host(outputs[i], "all_to_all");
+    check_same_type(inputs[0], inputs[i], "all_to_all");
+    splits.push_back(moved_elements(inputs[i]));
+  }
+  Submission submission = moving_into(Operation::alltoall, joined_bytes(inputs), outputs, call);
+  submission.splits = std::move(splits);
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+namespace {
+
+// Options that messages of c10d's do not have.
+struct MessageOptions {
+  bool asyncOp = true;  // NOLINT(readability-identifier-naming): as in c10d's options
+  std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
+};
+
+}  // namespace
+
+Works ProcessGroup::send(Tensors& tensors, int to, int tag) {
+  const at::Tensor& tensor = only(tensors, "send");
+  GroupCall call = operations_.call(OpType::SEND, MessageOptions());
+  call.outputs = tensors;
+  call.show(tensors);
+  return operations_.send(std::move(call), tensor.contiguous(), to, tag);
+}
+
+Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
+  const at::Tensor& tensor = only(tensors, "recv");
+  GroupCall call = operations_.call(OpType::RECV, MessageOptions());
+  call.outputs = tensors;
+  call.show(tensors);
+  call.source = from;
+  const at::Tensor room = contiguous_output(tensor);
+  if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
+  return operations_.receive(std::move(call), room, from, tag);
+}
+
+Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
+  const at::Tensor& tensor = only(tensors, "recv");
+  GroupCall call = operations_.call(OpType::RECVANYSOURCE, MessageOptions());
+  call.outputs = tensors;
+  call.show(tensors);
+  if (size_ == 2) call.source = 1 - rank_;
+  const at::Tensor room = contiguous_output(tensor);
+  if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
+  return operations_.receive_from_any(std::move(call), room, tag);
+}
+
+Works ProcessGroup::barrier(const c10d::BarrierOptions& options) {
+  GroupCall call = operations_.call(OpType::BARRIER, options);
+  Submission submission;
+  submission.request.operation = Operation::barrier;
+  submission.request.dtype = submission.input.dtype = DataType::uint8;
+  submission.request.shape = submission.input.shape = {0};
+  return operations_.begin(std::move(call), std::move(submission));
+}
+
+void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool names_all) {
+  const bool given = options.timeout >= std::chrono::milliseconds::zero();
+  monitored_barrier_.wait(given ? options.timeout : operations_.timeout(), names_all);
+}
+
+Works ProcessGroup::endCoalescing() {
+  GroupCall call = operations_.call(OpType::COALESCED, MessageOptions());
+  return operations_.end_coalescing(std::move(call));
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                      const std::vector<int>& ranks,
+                                                      const c10::intrusive_ptr<Options>& options) {
+  const auto own = std::ranges::find(ranks, rank_);
+  if (own == ranks.end()) return nullptr;
+  GroupNames names = operations_.names();
+  if (options && !options->group_name.empty()) names.group = options->group_name;
+  return c10::make_intrusive<ProcessGroup>(store, static_cast<int>(own - ranks.begin()),
+                                           static_cast<int>(ranks.size()), std::move(names),
+                                           options ? options->timeout : operations_.timeout());
+}
+
+at::Tensor ProcessGroup::allocateTensor(long elements, at::TensorOptions options) {
+  TORCH_CHECK_VALUE(options.device().is_cpu(), "rueda: tensors are allocated on the host, not on ",
+                    options.device());
+  return operations_.allocate(pool_, elements, c10::typeMetaToScalarType(options.dtype()));
+}
+
+}  // namespace rueda

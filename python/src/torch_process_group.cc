@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rueda as a backend of torch.distributed.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "frameworks/torch/c10d/group_job.h"
+#include "frameworks/torch/c10d/process_group.h"
+#include "python/src/python_lock.h"
+#include "python/src/torch_module.h"
+
+namespace py = pybind11;
+
+namespace rueda::python {
+namespace {
+
+c10::intrusive_ptr<ProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                    int size, const std::string& backend,
+                                                    const std::string& group,
+                                                    std::chrono::milliseconds timeout) {
+  return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{backend, group}, timeout);
+}
+
+}  // namespace
+
+void bind_process_group(py::module_& module) {
+  py::module_::import("torch.distributed");  // the classes of c10d
+  py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
+      .def(py::init(&make_process_group), NoPythonLock());
+  module.def(
+      "end_process_groups", [] { GroupJobs::of_process().end_all(); }, NoPythonLock());
+}
+
+}  // namespace rueda::python

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""init_process_group("rueda"): torch.distributed over Rueda, by torchrun and by ruedarun."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from hand_started import CLEAN, RUEDARUN
+
+HERE = Path(__file__).parent
+ENVIRONMENT = {**CLEAN, "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "OMP_NUM_THREADS": "1"}
+LAUNCHERS = {"torchrun": lambda ranks: [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"],
+             "ruedarun": lambda ranks: [RUEDARUN, "--no-prefix", "-np", ranks, sys.executable]}
+BEGIN = """
+import datetime, gc, os, signal, sys, threading, time
+import torch, torch.distributed as dist
+import rueda.torch.distributed
+
+def begin(seconds=60):
+    dist.init_process_group("rueda", timeout=datetime.timedelta(seconds=seconds))
+    return dist.get_rank(), dist.get_world_size()
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+def error_of(action):
+    try:
+        action()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".replace("\\n", " ")
+    return "none"
+"""
+
+
+def run(script, ranks=2, launcher="torchrun", seconds=120, status=0, **environment):
+    """Standard output of all ranks of a script, which ends with that status."""
+    command = [*map(str, LAUNCHERS[launcher](ranks)), str(script)]
+    done = subprocess.run(["timeout", "-k", "5", str(seconds), *command], capture_output=True, text=True, env={**ENVIRONMENT, **environment})
+    assert done.returncode == status, (done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / "script.py"
+        path.write_text(BEGIN + textwrap.dedent(text))
+        return path
+    return write
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_values(ranks, launcher):
+    if launcher == "ruedarun" and ranks != 2:
+        pytest.skip("torchrun has tried that number of ranks")
+    out = run(HERE / "c10d" / "values.py", ranks, launcher, seconds=300)
+    assert sorted(re.findall(r"rank (\d) good", out)) == [str(rank) for rank in range(ranks)]
+
+
+def test_one_rank(script):
+    out = run(script("""
+        rank, size = begin()
+        tensor = torch.arange(4.0)
+        dist.all_reduce(tensor)
+        output = torch.empty(4)
+        dist.all_gather_into_tensor(output, tensor)
+        dist.reduce_scatter_tensor(output, tensor)
+        dist.barrier()
+        say(size, output.tolist())
+        dist.destroy_process_group()
+    """), ranks=1)
+    assert out == "1 [0.0, 1.0, 2.0, 3.0]\n"
+
+
+def test_broken_order_is_told_by_both_sides(script):
+    out = run(script("""
+        rank, size = begin()
+        tensor = torch.ones(4)
+        dist.all_reduce(tensor)
+        wrong = (lambda: dist.all_reduce(torch.ones(4))) if rank == 0 else (lambda: dist.broadcast(torch.ones(5), 0))
+        say("sync", error_of(wrong))
+        work = dist.all_reduce(torch.ones(4 + rank), async_op=True)
+        say("future", error_of(work.get_future().wait))
+        work = dist.all_reduce(torch.ones(4, dtype=[torch.float32, torch.int64][rank]), async_op=True)
+        say("wait", error_of(work.wait))
+        tensor = torch.ones(4)
+        dist.all_reduce(tensor)
+        say("goes on", tensor.tolist())
+        dist.destroy_process_group()
+    """))
+    for kind in ("sync", "future", "wait"):
+        lines = [line for line in out.splitlines() if line.startswith(kind)]
+        assert len(lines) == 2, out
+        assert all(re.search(r"(DistBackendError|RuntimeError): .*number [234] of group '.*' on rank [01] of 2", line) for line in lines), out
+    sync = [line for line in out.splitlines() if line.startswith("sync")]
+    assert all("allreduce of float32 [4]" in line and "broadcast of float32 [5]" in line for line in sync), out
+    assert out.count("goes on [2.0, 2.0, 2.0, 2.0]") == 2
+
+
+def test_timeouts(script):
+    out = run(script("""
+        rank, size = begin(seconds=1)
+        begun = time.monotonic()
+        if rank == 0:
+            say("barrier", error_of(dist.barrier))
+            say("took", time.monotonic() - begun)
+            work = dist.all_reduce(torch.ones(1), async_op=True)
+            say("wait", error_of(lambda: work.wait(datetime.timedelta(seconds=0.2))))
+            say("recv", error_of(lambda: dist.recv(torch.ones(1), 1)))
+            say("monitored", error_of(lambda: dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=0.3))))
+        else:
+            time.sleep(4)
+            dist.barrier()
+            dist.all_reduce(torch.ones(1))
+        dist.destroy_process_group()
+    """))
+    lines = dict(line.split(" ", 1) for line in out.splitlines())
+    for kind in ("barrier", "wait", "recv"):
+        assert " Timed out after " in lines[kind], out
+    assert 0.9 < float(lines["took"]) < 3
+    assert "Rank 1 failed to pass monitoredBarrier in 300 ms" in lines["monitored"], out
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_killed_rank_is_named(script, launcher, tmp_path):
+    out = run(script(f"""
+        rank, size = begin()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends the others at once
+        dist.all_reduce(torch.ones(1))
+        if rank == 1:
+            time.sleep(0.5)
+            open({str(tmp_path / 'killed')!r}, "w").write(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        words = error_of(lambda: dist.all_reduce(torch.ones(1)))
+        open({str(tmp_path / 'told')!r} + str(rank), "w").write(f"{{time.time()}} {{words}}")
+        again = error_of(lambda: dist.all_reduce(torch.ones(1)))
+        open({str(tmp_path / 'again')!r} + str(rank), "w").write(again)
+        os._exit(7)
+    """), ranks=3, launcher=launcher, status=1 if launcher == "torchrun" else 137)
+    killed = float((tmp_path / "killed").read_text())
+    for rank in (0, 2):
+        when, words = (tmp_path / f"told{rank}").read_text().split(" ", 1)
+        assert float(when) - killed < 1, words
+        assert words.startswith("DistBackendError") and "rank 1" in words and "is lost" in words, words
+        assert "is lost" in (tmp_path / f"again{rank}").read_text()
+
+
+def test_abort(script):
+    out = run(script("""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        if rank == 0:
+            time.sleep(0.3)
+            dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+        say(rank, error_of(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(2)] if rank else time.sleep(1)))
+        dist.destroy_process_group()
+    """))
+    assert re.search(r"1 DistBackendError: .*rank 0.*aborted", out), out
+
+
+def test_futures_and_callbacks(script):
+    out = run(script("""
+        rank, size = begin()
+        seen = []
+        for i in range(100):
+            future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+            then = future.then(lambda ended: (seen.append(threading.current_thread().name), ended.value()[0] + 1)[1])
+            dist.all_reduce(torch.ones(1))
+            assert then.wait().tolist() == [size + 1.0] * 4
+        # A callback that waits for another operation's Future.
+        def nested(ended):
+            return dist.all_reduce(ended.value()[0], async_op=True).get_future().wait()[0]
+        future = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(nested)
+        say(len(seen), future.wait().tolist())
+        dist.destroy_process_group()
+    """))
+    assert out == "100 [4.0, 4.0]\n" * 2
+
+
+def test_ddp_and_hooks(script):
+    out = run(script("""
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+        from torch.nn.parallel import DistributedDataParallel
+        rank, size = begin()
+        gloo = dist.new_group(backend="gloo")
+        def train(group, hook=None, **options):
+            torch.manual_seed(3)
+            model = torch.nn.Sequential(torch.nn.Linear(30, 40), torch.nn.BatchNorm1d(40), torch.nn.Linear(40, 7))
+            model = DistributedDataParallel(model, process_group=group, **options)
+            if hook:
+                hook(model, group)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            torch.manual_seed(rank)
+            for _ in range(5):
+                optimizer.zero_grad()
+                model(torch.randn(16, 30)).square().mean().backward()
+                optimizer.step()
+            return [each.detach().clone() for each in model.parameters()]
+        def compressed(model, group):
+            model.register_comm_hook(group, default_hooks.fp16_compress_hook)
+        def powersgd(model, group):
+            model.register_comm_hook(powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=2, matrix_approximation_rank=2), powerSGD_hook.powerSGD_hook)
+        for hook, options in [(None, {}), (None, {"gradient_as_bucket_view": True}), (None, {"find_unused_parameters": True}),
+                              (compressed, {}), (powersgd, {})]:
+            ours, theirs = train(dist.group.WORLD, hook, **options), train(gloo, hook, **options)
+            for a, b in zip(ours, theirs):
+                torch.testing.assert_close(a, b)
+        say("equal")
+        dist.destroy_process_group()
+    """))
+    assert out == "equal\n" * 2
+
+
+def test_fsdp(script):
+    out = run(script("""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        rank, size = begin()
+        torch.manual_seed(1)
+        plain = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(3)])
+        state = {name: value.clone() for name, value in plain.state_dict().items()}
+        for allocate in (False, True):
+            model = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(3)])
+            model.load_state_dict(state)
+            mesh = init_device_mesh("cpu", (size,))
+            for layer in model:
+                fully_shard(layer, mesh=mesh)
+            fully_shard(model, mesh=mesh)
+            for each in [*model, model]:
+                each.set_allocate_memory_from_process_group_for_comm(allocate)
+            batches = [torch.randn(4, 16, generator=torch.Generator().manual_seed(other)) for other in range(size)]
+            for _ in range(3):
+                model.zero_grad()
+                model(batches[rank]).square().mean().backward()
+            plain.zero_grad()
+            sum(plain(batch).square().mean() for batch in batches).div(size).backward()
+            for ours, theirs in zip(model.parameters(), plain.parameters()):
+                torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad)
+        say("equal")
+        dist.destroy_process_group()
+    """))
+    assert out == "equal\n" * 2
+
+
+LEFT = """
+    def left():
+        return (len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")),
+                len([line for line in open("/proc/self/maps") if "rueda" in line]), len(os.listdir("/dev/shm")))
+    def settled(wanted):
+        end = time.monotonic() + 5
+        while left()[0] > wanted[0] and time.monotonic() < end:
+            time.sleep(0.01)
+        gc.collect()
+"""
+
+
+def test_many_groups_leave_nothing(script):
+    out = run(script(textwrap.dedent(LEFT) + textwrap.dedent("""
+        rank, size = begin()
+        store = dist.distributed_c10d._get_default_store()
+        def round_():
+            groups = [dist.new_group() for _ in range(10)]
+            order = groups if rank == 0 else groups[::-1]
+            works = [dist.all_reduce(torch.ones(3), group=group, async_op=True) for group in order]
+            for work in works:
+                work.wait()
+            peer = torch.empty(2)
+            work = dist.isend(torch.ones(2), 1 - rank, group=groups[0])
+            dist.recv(peer, 1 - rank, group=groups[0])
+            work.wait()
+            works[0].get_future().wait()
+            for group in order:
+                dist.destroy_process_group(group)
+            dist.barrier()
+        round_()
+        time.sleep(0.5)
+        round_()
+        before = left()
+        for _ in range(3):
+            round_()
+        settled(before)
+        after = left()
+        say("same" if after[0] <= before[0] and after[1] <= before[1] + 1 and after[3] <= before[3] else (before, after))
+        dist.destroy_process_group()
+    """)))
+    assert out == "same\n" * 2
+
+
+def test_groups_of_some_ranks(script):
+    out = run(script("""
+        rank, size = begin()
+        groups = {ranks: dist.new_group(list(ranks)) for ranks in [(0, 2), (1, 2), (1,), (2, 0)]}
+        for ranks, group in groups.items():
+            if rank in ranks:
+                tensor = torch.full((2,), float(rank))
+                dist.all_reduce(tensor, group=group)
+                assert tensor.tolist() == [float(sum(ranks))] * 2
+        mine, all_ = dist.new_subgroups(1)
+        say("good")
+        dist.destroy_process_group()
+    """), ranks=3)
+    assert out == "good\n" * 3
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_exit_without_destroy(script, launcher):
+    path = script("""
+        rank, size = begin()
+        keep = [dist.all_reduce(torch.ones(100), async_op=True).get_future().then(lambda ended: ended.value()) for _ in range(10)]
+        say("end")
+    """)
+    for _ in range(20 if launcher == "torchrun" else 5):
+        assert run(path, launcher=launcher, seconds=60) == "end\n" * 2
+
+
+def test_fork_after_init(script):
+    out = run(script("""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        work.get_future().wait()
+        child = os.fork()
+        if child == 0:
+            words = error_of(lambda: dist.all_reduce(torch.ones(1)))
+            sys.exit(3 if "forked" in words else 4)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        say(status, tensor.item())
+        dist.destroy_process_group()
+    """), seconds=60)
+    assert out == "3 2.0\n" * 2
+
+
+def test_destroy_in_another_order(script):
+    out = run(script("""
+        rank, size = begin()
+        groups = [dist.new_group() for _ in range(3)]
+        for group in groups if rank == 0 else groups[::-1]:
+            dist.destroy_process_group(group)
+        dist.destroy_process_group()
+        dist.init_process_group("rueda")
+        dist.barrier()
+        say("good")
+    """), seconds=60)
+    assert out == "good\n" * 2
+
+
+def test_found_without_an_import(tmp_path, script):
+    """What pip installs: entry points, here in a folder of the test."""
+    about = tmp_path / "rueda-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rueda\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text("[torch.backends]\nrueda = rueda_backend:register\n")
+    path = tmp_path / "plain.py"
+    path.write_text("import torch, torch.distributed as dist, sys\n"
+                    "assert not any(name.startswith('rueda.') for name in sys.modules)\n"
+                    "dist.init_process_group()\n"
+                    "print(dist.get_backend_config(), flush=True)\n"
+                    "dist.all_reduce(torch.ones(1))\n"
+                    "dist.destroy_process_group()\n")
+    for launcher in LAUNCHERS:
+        out = run(path, launcher=launcher, RUEDA_DEFAULT_BACKEND="1", PYTHONPATH=f"{ENVIRONMENT['PYTHONPATH']}:{tmp_path}")
+        assert out.count("cpu:rueda") == 2
+
+
+def test_suite_of_torch():
+    """A part of PyTorch's own tests; all of them: torch_suite.py."""
+    pytest.importorskip("expecttest", reason="torch's tests need the package expecttest")
+    done = subprocess.run(["timeout", "-k", "5", "300", sys.executable, HERE / "torch_suite.py", "--as-gloo", "-k", "test_all_reduce_sum",
+                           "-k", "test_send_recv", "-k", "test_monitored_barrier_gloo", "-k", "test_DistributedDataParallel_requires_grad"],
+                          capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
+    assert int(re.search(r"(\d+) passed, 0 failed", done.stdout)[1]) >= 10
