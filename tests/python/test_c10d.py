@@ -371,6 +371,17 @@ def test_found_without_an_import(tmp_path, script):
         assert out.count("cpu:rueda") == 2
 
 
+def test_variables_under_ruedarun(script):
+    path = script("""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        say(*(os.environ.get(name, "-") for name in names))
+    """)
+    lines = sorted(run(path, launcher="ruedarun").splitlines())
+    assert re.fullmatch(r"0 2 0 2 127.0.0.1 \d+", lines[0]) and lines[1] == lines[0].replace("0 2 0", "1 2 1", 1)
+    given = {"MASTER_ADDR": "node7", "MASTER_PORT": "4242", "WORLD_SIZE": "9"}
+    assert sorted(run(path, launcher="ruedarun", **given).splitlines()) == ["- 9 - - node7 4242"] * 2
+
+
 def test_suite_of_torch():
     """A part of PyTorch's own tests; all of them: torch_suite.py."""
     pytest.importorskip("expecttest", reason="torch's tests need the package expecttest")

@@ -14,6 +14,7 @@
 #include "frameworks/torch/c10d/operations/group_store.h"
 #include "frameworks/torch/c10d/operations/tensor_bytes.h"
 #include "ops/setup/group_start.h"
+#include "rueda/torch/c10d/process_group.h"
 
 namespace rueda {
 namespace {
@@ -321,6 +322,12 @@ at::Tensor ProcessGroup::allocateTensor(long elements, at::TensorOptions options
   TORCH_CHECK_VALUE(options.device().is_cpu(), "rueda: tensors are allocated on the host, not on ",
                     options.device());
   return operations_.allocate(pool_, elements, c10::typeMetaToScalarType(options.dtype()));
+}
+
+c10::intrusive_ptr<c10d::Backend> process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                int size, std::chrono::milliseconds timeout,
+                                                const std::string& name) {
+  return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{"rueda", name}, timeout);
 }
 
 }  // namespace rueda

@@ -41,13 +41,6 @@ TEST(Environment, OwnValuesReplaceAndDefaultsFillIn) {
               ElementsAre("A=1", "C=", "B=3", "D=4"));
 }
 
-TEST(Environment, RanksOfOneHostMeetAtItsLoopback) {
-  const EnvironmentMap here = meeting_place("node3", true), there = meeting_place("node3", false);
-  EXPECT_EQ(here.at("MASTER_ADDR"), "127.0.0.1");
-  EXPECT_EQ(there.at("MASTER_ADDR"), "node3");
-  EXPECT_GT(std::stoi(here.at("MASTER_PORT")), 1023);
-}
-
 TEST(Environment, ARankKnowsItsPlaceByAllNames) {
   const EnvironmentMap variables = rank_variables({3, 8, 1, 2, 1, 4}, "node3");
   EXPECT_EQ(variables.at("HOROVOD_HOSTNAME"), "node3");
