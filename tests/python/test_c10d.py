@@ -309,14 +309,14 @@ def test_groups_of_some_ranks(script):
     assert out == "good\n" * 3
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_exit_without_destroy(script, launcher):
+@pytest.mark.parametrize("launcher, times", [("torchrun", 4), ("ruedarun", 4), pytest.param("torchrun", 20, marks=pytest.mark.full("torch"))])
+def test_exit_without_destroy(script, launcher, times):
     path = script("""
         rank, size = begin()
         keep = [dist.all_reduce(torch.ones(100), async_op=True).get_future().then(lambda ended: ended.value()) for _ in range(10)]
         say("end")
     """)
-    for _ in range(20 if launcher == "torchrun" else 5):
+    for _ in range(times):
         assert run(path, launcher=launcher, seconds=60) == "end\n" * 2
 
 
@@ -384,7 +384,6 @@ def test_variables_under_ruedarun(script):
 
 def test_suite_of_torch():
     """A part of PyTorch's own tests; all of them: torch_suite.py."""
-    pytest.importorskip("expecttest", reason="torch's tests need the package expecttest")
     done = subprocess.run(["timeout", "-k", "5", "300", sys.executable, HERE / "torch_suite.py", "--as-gloo", "-k", "test_all_reduce_sum",
                            "-k", "test_send_recv", "-k", "test_monitored_barrier_gloo", "-k", "test_DistributedDataParallel_requires_grad"],
                           capture_output=True, text=True, env=ENVIRONMENT)
