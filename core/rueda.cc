@@ -55,7 +55,6 @@ Global& global() {
 // In a forked child there is no background thread: the object must not be changed, not even destroyed.
 void forget_in_child() {
   Global& process = global();
-  note_forked_child();
   process.current.store(nullptr);
   if (const Runtime* runtime = process.runtime.release()) process.of_parent = runtime;
 }
@@ -63,6 +62,7 @@ void forget_in_child() {
 void register_exit_handlers() {
   static const bool registered = [] {
     std::atexit([] { shutdown(); });
+    watch_for_forks();
     pthread_atfork(nullptr, nullptr, forget_in_child);
     return true;
   }();

@@ -41,7 +41,7 @@ class BackgroundThread {
   bool running() const { return thread_.joinable(); }  // nobody has joined it
   // Until it has nothing more to do. What a WaitCheck throws leaves it earlier.
   void wait_for_end() const;
-  // Whether it comes to that within such a time.
+  // The same for a limited time. Returns false if the time was too short.
   bool ends_within(Duration longest) const;
   void join() { thread_.join(); }
 

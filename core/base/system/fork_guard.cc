@@ -14,10 +14,9 @@ std::atomic<bool> forked{false};
 
 bool is_forked_child() { return forked.load(std::memory_order_relaxed); }
 
-void note_forked_child() { forked.store(true, std::memory_order_relaxed); }
-
 void watch_for_forks() {
-  static const bool watched = pthread_atfork(nullptr, nullptr, &note_forked_child) == 0;
+  static const bool watched =
+      pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); }) == 0;
   static_cast<void>(watched);
 }
 

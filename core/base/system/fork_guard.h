@@ -8,9 +8,7 @@ namespace rueda {
 
 // Whether this process is such a child. Any thread.
 bool is_forked_child();
-// From here on it is one. Called in the child, by what pthread_atfork() runs.
-void note_forked_child();
-// From now on each child that is forked is noted.
+// Has each child that is forked from now on know it.
 void watch_for_forks();
 // What such a child is told when it wants to take part.
 Status status_in_forked_child();

@@ -82,7 +82,7 @@ Words check_output(const Submission& submission) {
   return {};
 }
 
-// Where an operation that finds its own size puts its result.
+// The place for the result of an operation that finds its own size.
 Words check_place_of_output(const Submission& submission) {
   const TensorView& output = submission.output;
   if (!submission.into_output) return {};

@@ -19,13 +19,20 @@ const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* opera
   return tensors[0];
 }
 
-// The list of the only input or output; the group's size in number.
 const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size,
                                          const char* operation) {
   TORCH_CHECK_VALUE(lists.size() == 1 && lists[0].size() == static_cast<std::size_t>(size),
                     "rueda: ", operation, " takes one list of ", size, " tensors, one for each rank");
   for (const at::Tensor& tensor : lists[0]) check_on_host(tensor, operation);
   return lists[0];
+}
+
+void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                 const char* operation) {
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: ", operation, " has ", inputs.size(),
+                    " inputs and ", outputs.size(), " outputs");
+  for (const at::Tensor& input : inputs) check_on_host(input, operation);
+  for (const at::Tensor& output : outputs) check_on_host(output, operation);
 }
 
 void check_root(std::int64_t root, int size, const char* operation) {

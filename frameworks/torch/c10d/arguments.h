@@ -16,6 +16,9 @@ const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* opera
 // The only list, which has a tensor of the host for each of `size` ranks.
 const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size,
                                          const char* operation);
+// An output for each input, all on the host.
+void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                 const char* operation);
 void check_root(std::int64_t root, int size, const char* operation);
 void check_same_type(const at::Tensor& tensor, const at::Tensor& other, const char* operation);
 

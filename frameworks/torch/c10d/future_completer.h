@@ -35,7 +35,7 @@ class FutureCompleter {
   void end(Duration grace);
   // The same, and joins the thread: the caller must not hold Python's lock.
   void stop(Duration grace);
-  // Whether the thread still does something.
+  // Returns true until the thread has come to its end.
   bool running();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group consists of behind its c10d::Backend, and the end of all groups of a process.
+// The job behind the c10d::Backend of a group, and the end of all groups of a process.
 #pragma once
 
 #include <chrono>

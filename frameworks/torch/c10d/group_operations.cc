@@ -49,6 +49,18 @@ PendingOperations pending(OperationOrder::Handles handles) {
   return operations;
 }
 
+// Calls `begin`, whose errors become those of c10d.
+template <class Begin>
+void with_errors_of_c10d(std::string_view title, const std::string& group, Begin begin) {
+  try {
+    begin();
+  } catch (const InvalidArgument& error) {
+    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, group, error.what()));
+  } catch (const Error& error) {
+    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, group, error.what()));
+  }
+}
+
 }  // namespace
 
 Titles::Titles(const std::string& backend) {
@@ -93,14 +105,10 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder:
   const Time deadline = clock_now() + call.timeout;
   const std::string_view title = call.title;
   auto work = make_work(std::move(call));
-  try {
+  with_errors_of_c10d(title, *in_words_, [&] {
     OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
     work->begin(begun.number, pending(std::move(begun.handles)));
-  } catch (const InvalidArgument& error) {
-    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
-  } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
-  }
+  });
   if (!coalesce(work) && awaited) work->wait(kNoTimeout);
   return work;
 }
@@ -153,16 +161,12 @@ intrusive_ptr<c10d::Work> GroupOperations::message(
     GroupCall call, const std::function<PendingOperation(PointToPoint&)>& begin_message) {
   const std::string_view title = call.title;
   auto work = make_work(std::move(call));
-  try {
+  with_errors_of_c10d(title, *in_words_, [&] {
     PendingOperations operations;
     operations.push_back(begin_message(job_->messages()));
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));
     coalesce(work);
-  } catch (const InvalidArgument& error) {
-    C10_THROW_ERROR(ValueError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
-  } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, fmt::format("{} of {}: {}", title, *in_words_, error.what()));
-  }
+  });
   return work;
 }
 

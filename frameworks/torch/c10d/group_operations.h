@@ -68,7 +68,7 @@ class GroupOperations {
   // Begins the group's next operation, and waits for it where the caller would do so at once. Throws
   // c10::DistBackendError and c10::ValueError.
   c10::intrusive_ptr<c10d::Work> begin(GroupCall call, Submission submission);
-  // Of several submissions, which end together.
+  // The same for several submissions, which end together.
   c10::intrusive_ptr<c10d::Work> begin(GroupCall call, OperationOrder::Submissions submissions);
 
   // A message, whose GroupCall names the other rank. The tensor is contiguous.
@@ -92,7 +92,7 @@ class GroupOperations {
   c10::intrusive_ptr<c10d::Work> message(GroupCall call,
                                          const std::function<PendingOperation(PointToPoint&)>& begin_message);
   c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
-  // Where operations are coalesced: notes the Work. Whether they are.
+  // Notes the Work if operations are coalesced, and returns true then.
   bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
   GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;
 

@@ -49,7 +49,7 @@ class GroupWork final : public c10d::Work {
   GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
             std::shared_ptr<FutureCompleter> completer);
 
-  // Of the sequence number `number`. Called once, before anybody else knows this.
+  // Takes the operations, and their sequence number. Called once, before anybody else knows this Work.
   void begin(std::uint64_t number, PendingOperations operations);
 
   const PendingOperations& operations() const { return operations_; }

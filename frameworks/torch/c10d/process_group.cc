@@ -32,12 +32,16 @@ std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& st
   }
 }
 
-// Of an operation that moves bytes into `output` or, where that has gaps, by a contiguous one.
-Submission moving_into(Operation operation, const at::Tensor& input, const at::Tensor& output,
-                       GroupCall& call) {
+// A contiguous tensor for the operation to write, whose values then come into `output`.
+at::Tensor room_of(const at::Tensor& output, GroupCall& call) {
   const at::Tensor room = contiguous_output(output);
   if (!room.is_same(output)) call.finish = [output, room] { output.copy_(room); };
-  return moving(operation, input.contiguous(), room);
+  return room;
+}
+
+Submission moving_into(Operation operation, const at::Tensor& input, const at::Tensor& output,
+                       GroupCall& call) {
+  return moving(operation, input.contiguous(), room_of(output, call));
 }
 
 // Into several tensors, one after another.
@@ -48,12 +52,11 @@ Submission moving_into(Operation operation, const at::Tensor& input, const std::
   return moving(operation, input, room);
 }
 
-Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int size, GroupCall& call) {
+Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int size) {
   check_same_type(input, output, "all_gather_into_tensor");
   TORCH_CHECK_VALUE(output.numel() == input.numel() * size,
                     "output tensor size must be equal to world_size times input tensor size");
   TORCH_CHECK_VALUE(output.is_contiguous(), "rueda: all_gather_into_tensor takes a contiguous output");
-  static_cast<void>(call);
   return moving(Operation::allgather, input.contiguous(), output);
 }
 
@@ -112,7 +115,7 @@ Works ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
   GroupCall call = operations_.call(OpType::_ALLGATHER_BASE, options);
   call.show({input});
   call.outputs = {output};
-  Submission submission = allgather_of(output, input, size_, call);
+  Submission submission = allgather_of(output, input, size_);
   return operations_.begin(std::move(call), std::move(submission));
 }
 
@@ -135,17 +138,12 @@ Works ProcessGroup::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
 
 Works ProcessGroup::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                     const c10d::AllgatherOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: all_gather_into_tensor_coalesced has ",
-                    inputs.size(), " inputs and ", outputs.size(), " outputs");
+  check_pairs(outputs, inputs, "all_gather_into_tensor_coalesced");
   GroupCall call = operations_.call(OpType::COALESCED, options);
   call.show(inputs);
   call.outputs = outputs;
   OperationOrder::Submissions group;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_on_host(inputs[i], "all_gather_into_tensor_coalesced");
-    check_on_host(outputs[i], "all_gather_into_tensor_coalesced");
-    group.push_back(allgather_of(outputs[i], inputs[i], size_, call));
-  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) group.push_back(allgather_of(outputs[i], inputs[i], size_));
   return operations_.begin(std::move(call), std::move(group));
 }
 
@@ -271,8 +269,7 @@ Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
   call.outputs = tensors;
   call.show(tensors);
   call.source = from;
-  const at::Tensor room = contiguous_output(tensor);
-  if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
+  const at::Tensor room = room_of(tensor, call);
   return operations_.receive(std::move(call), room, from, tag);
 }
 
@@ -282,8 +279,7 @@ Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
   call.outputs = tensors;
   call.show(tensors);
   if (size_ == 2) call.source = 1 - rank_;
-  const at::Tensor room = contiguous_output(tensor);
-  if (!room.is_same(tensor)) call.finish = [tensor, room] { tensor.copy_(room); };
+  const at::Tensor room = room_of(tensor, call);
   return operations_.receive_from_any(std::move(call), room, tag);
 }
 

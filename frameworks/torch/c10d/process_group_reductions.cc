@@ -146,17 +146,13 @@ Works ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
 
 Works ProcessGroup::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                     const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: reduce_scatter_tensor_coalesced has ",
-                    inputs.size(), " inputs and ", outputs.size(), " outputs");
+  check_pairs(outputs, inputs, "reduce_scatter_tensor_coalesced");
   GroupCall call = operations_.call(OpType::COALESCED, options);
   call.show(inputs);
   call.outputs = outputs;
   OperationOrder::Submissions group;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_on_host(inputs[i], "reduce_scatter_tensor_coalesced");
-    check_on_host(outputs[i], "reduce_scatter_tensor_coalesced");
+  for (std::size_t i = 0; i < inputs.size(); ++i)
     group.push_back(reduce_scatter_of(inputs[i], outputs[i], options.reduceOp, rank_, size_, call));
-  }
   return operations_.begin(std::move(call), std::move(group));
 }
 

@@ -58,7 +58,7 @@ TensorView with_layout(const at::Tensor& tensor, const std::string& name) {
 
 }  // namespace
 
-DataType data_type_for(at::ScalarType type, const std::string& name) {
+std::optional<DataType> known_data_type(at::ScalarType type) {
   switch (type) {
     case at::ScalarType::Byte: return DataType::uint8;
     case at::ScalarType::Char: return DataType::int8;
@@ -70,8 +70,12 @@ DataType data_type_for(at::ScalarType type, const std::string& name) {
     case at::ScalarType::Float: return DataType::float32;
     case at::ScalarType::Double: return DataType::float64;
     case at::ScalarType::Bool: return DataType::boolean;
-    default: break;
+    default: return std::nullopt;
   }
+}
+
+DataType data_type_for(at::ScalarType type, const std::string& name) {
+  if (const std::optional<DataType> known = known_data_type(type)) return *known;
   const bool complex = at::isComplexType(type);
   refuse(name, fmt::format("has elements of type {}, which Rueda does not move; {}", c10::toString(type),
                            complex ? "give its real view (view_as_real)" : "convert it (to(torch::kFloat))"));

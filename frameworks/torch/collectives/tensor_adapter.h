@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/engine/submissions/submission.h"
@@ -13,7 +14,9 @@
 
 namespace rueda {
 
-// The core's type for elements of `type`. Throws InvalidArgument naming `name`, the type and what to convert
+// The core's type for elements of `type`; nothing if it has none.
+std::optional<DataType> known_data_type(at::ScalarType type);
+// The same. Throws InvalidArgument naming `name`, the type and what to convert
 // to.
 DataType data_type_for(at::ScalarType type, const std::string& name);
 at::ScalarType scalar_type_for(DataType dtype);

@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
 #include "frameworks/torch/collectives/agreement.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
 #include "frameworks/torch/state/optimizer_tensors.h"
 #include "rueda/torch/collectives/operations.h"
 #include "rueda/torch/state/archive.h"
@@ -33,10 +34,8 @@ constexpr const char* kLayouts = "layouts";  // of the tensors that the archive 
 constexpr const char* kSubject = "broadcast_optimizer_state";
 
 bool can_move(const at::Tensor& tensor) {
-  const auto type = tensor.scalar_type();
   return tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense() && !tensor.is_neg() &&
-         (at::isFloatingType(type) || at::isIntegralType(type, true)) && !at::isFloat8Type(type) &&
-         !at::isBarebonesUnsignedType(type);
+         known_data_type(tensor.scalar_type());
 }
 
 // The tensors in all states, in the order of the parameters. Empty if Rueda does not know the class of each

@@ -69,7 +69,7 @@ void PointToPoint::search_all() {
   searches_.clear();
 }
 
-// Whether it is found, or cannot be.
+// Returns false if the search has to go on.
 bool PointToPoint::find_source(Search& search) {
   try {
     for (int from = 0; from < size_; ++from) {

@@ -50,8 +50,7 @@ void RankPair::receive_for(Submission message, int tag, const std::shared_ptr<La
 }
 
 void RankPair::queue(Line& line, Submission message, const std::shared_ptr<LaterHandle>& handle) {
-  if (!failure_.ok() || ending_.load())
-    return handle->fail(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
+  if (!failure_.ok() || ending_.load()) return handle->fail(why_over());
   line.queue.push_back({std::move(message), handle});
   changed_.notify_all();
 }
@@ -79,7 +78,7 @@ void RankPair::run() {
       changed_.wait(lock, [&] { return ending_.load() || any_queued(); });
     }
   }
-  fail_queued(failure_.ok() ? Status::shut_down("the group was shut down") : failure_);
+  fail_queued();
   over_ = true;
 }
 
@@ -115,9 +114,13 @@ void RankPair::begin_first(Line& line) {
   }
 }
 
-void RankPair::fail_queued(const Status& why) {
+Status RankPair::why_over() const {
+  return failure_.ok() ? Status::shut_down("the group was shut down") : failure_;
+}
+
+void RankPair::fail_queued() {
   for (auto& [key, line] : lines_) {
-    for (Queued& each : line->queue) each.handle->fail(why);
+    for (Queued& each : line->queue) each.handle->fail(why_over());
     line->queue.clear();
   }
 }

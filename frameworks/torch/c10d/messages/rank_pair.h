@@ -68,7 +68,8 @@ class RankPair {
   void begin_queued();
   void begin_first(Line& line);
   bool any_queued() const;
-  void fail_queued(const Status& why);
+  void fail_queued();
+  Status why_over() const;  // there is no job, or no more messages
   std::string in_words() const;
 
   const c10::intrusive_ptr<c10d::Store> store_;

@@ -15,31 +15,13 @@ namespace {
 
 using Both = std::pair<at::Tensor, at::Tensor>;
 
-bool is_known(at::ScalarType type) {
-  switch (type) {
-    case at::kByte:
-    case at::kChar:
-    case at::kShort:
-    case at::kInt:
-    case at::kLong:
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kFloat:
-    case at::kDouble:
-    case at::kBool: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
 
-DataType moved_type(at::ScalarType type) {
-  return is_known(type) ? data_type_for(type, "") : DataType::uint8;
-}
+DataType moved_type(at::ScalarType type) { return known_data_type(type).value_or(DataType::uint8); }
 
 std::int64_t moved_elements(const at::Tensor& tensor) {
   if (!tensor.defined()) return 0;
-  return is_known(tensor.scalar_type()) ? tensor.numel() : static_cast<std::int64_t>(tensor.nbytes());
+  return known_data_type(tensor.scalar_type()) ? tensor.numel() : static_cast<std::int64_t>(tensor.nbytes());
 }
 
 Submission moving(Operation operation, const at::Tensor& input, const at::Tensor& output) {
