@@ -116,6 +116,7 @@ void run(std::int64_t parameters, const std::filesystem::path& stop) {
         tell("step", std::to_string(rueda::size()));
       }
       over = all_ranks_see(stop);
+      if (over) tell("over", "");
       sampler.set_epoch(sampler.epoch() + 1);
       state.commit();
     }

@@ -52,6 +52,8 @@ def epochs():
             state.commit()
             tell("step", hvd.size())
         over = hvd.broadcast_object(STOP.exists(), root_rank=0)
+        if over:
+            tell("over")
         state.epoch += 1
         state.sampler.set_epoch(state.epoch)
         state.commit()

@@ -12,6 +12,8 @@ The job runs bench/elastic_steps.py, or its twin in C++. A fault comes at a rand
   joining      for a random rank, and for the process that is started in its place, before it has joined
   spare        for a process that waits; needs --spares
   agent        for the agent of a host, with which its ranks end; needs --hosts
+  start        for a random rank of a job that starts, before it has made its first steps; each is a job of its own
+  end          for a random rank of a job that ends; each is a job of its own
   stop         SIGSTOP for a random rank, and SIGCONT after 0.3 s: nobody is lost
   slow         a host's network goes down to 1 Mbit/s for 0.3 s: nobody is lost; needs --hosts
   cable        a host is cut off until the others go on without it; needs --hosts
@@ -21,6 +23,7 @@ A row for each kind, number of ranks and number of parameters, in milliseconds f
   generation   all others have formed the next generation
   step         all others have completed a step of it
   again        all ranks have completed a step at the full number of ranks
+  ended        ruedarun has ended
 and a step without a failure. The job counts how often each sample is applied. Its parameters must be those of an undisturbed run with as many ranks in each
 step. --hosts: virtual hosts, which need root.
 --against: peers that lose a rank by SIGKILL in the same run: `step` is that of the others, `again` that of all ranks. torchrun begins anew each time."""
@@ -28,6 +31,7 @@ step. --hosts: virtual hosts, which need root.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -38,6 +42,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,9 +60,12 @@ UNTIL_SPARE_WAITS = {"python": 3.0, "c++": 0.3}  # seconds from its call of init
 SLOWED, RATE = "1mbit", "max"  # of a virtual host's network
 PULL, MOMENTUM, TARGETS = 0.01, 0.9, (1.0, 2.0, 3.0, 4.0)  # as in bench/elastic_steps
 KINDS = {"kill": "kill", "root": "kill of rank 0", "two": "kill of two", "joining": "kill of one and of the next", "spare": "kill of a spare",
-         "agent": "kill of an agent", "stop": f"stop for {STOPPED} s", "slow": f"{SLOWED} for {STOPPED} s", "cable": "cut off"}
+         "start": "kill of one at the start", "end": "kill of one at the end", "agent": "kill of an agent", "stop": f"stop for {STOPPED} s",
+         "slow": f"{SLOWED} for {STOPPED} s", "cable": "cut off"}
 NEEDS_HOSTS = {"agent", "slow", "cable"}
 LOSES_NOBODY = {"stop", "slow", "spare"}
+OF_A_JOB = {"start", "end"}  # once in its life
+SHUTDOWN = 0.05  # seconds, about
 
 
 class Stuck(Exception):
@@ -73,12 +81,13 @@ class Measured:
     generation: list[float] = field(default_factory=list)
     step: list[float] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
+    ended: list[float] = field(default_factory=list)
     undisturbed: list[float] = field(default_factory=list)  # steps
 
 
 class Job:
     def __init__(self, options: argparse.Namespace, kind: str, ranks: int, parameters: int, stop: Path):
-        self.ranks, self.measured = ranks, Measured()
+        self.ranks, self.measured, self.stop = ranks, Measured(), stop
         self.pids: dict[int, int] = {}
         self.names: dict[int, str] = {}  # of the hosts
         self.last_step: dict[int, float] = {}
@@ -86,7 +95,7 @@ class Job:
         self.spares, self.until_spare_waits = options.spares, UNTIL_SPARE_WAITS[options.program]
         self.waiting: dict[int, float] = {}  # processes in init(), and since when
         hosts = ["--virtual-hosts", str(options.hosts), "--blacklist-cooldown-range", "1", "1"] if options.hosts else []
-        if kind == "joining":
+        if kind in ("joining", "start"):  # its slot would not be used again
             hosts += ["--blacklist", "never"]
         program = [BIN / "elastic_steps"] if options.program == "c++" else [sys.executable, ROOT / "bench/elastic_steps.py"]
         command = [BIN / "ruedarun", *hosts, "--spares", str(options.spares), "-np", str(ranks), "--min-np", "1", *program, str(parameters), str(stop)]
@@ -221,18 +230,43 @@ class Job:
                 self.measured.again.append(max(again.values()))
                 return
 
-    def finish(self) -> list[str]:
-        """The words of the event that ends the job."""
+    def disturb_start(self, longest: float) -> None:
+        """Kills one of its processes within so many seconds from now, or the first one as soon as there is one."""
+        def kill() -> None:
+            while not self.pids and self.process.poll() is None:
+                time.sleep(0.002)
+            os.kill(random.choice(list(self.pids.values())), signal.SIGKILL)
+
+        later = threading.Timer(random.random() * longest, kill)
+        later.start()
+        self.wait_for_steps()
+        later.join()
+        self.wait_for_steps()  # of all ranks: the kill may have come after the first ones
+
+    def disturb_end(self, members: set[int]) -> None:
+        """Kills one of its processes that ends. The others have to end, and ruedarun if need be names the lost one."""
+        self.stop.touch()
+        next(name for name, *_ in self.events() if name == "over")
+        time.sleep(random.random() * SHUTDOWN)
+        victim, began = random.choice(sorted(members)), time.time()
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(self.pids[victim], signal.SIGKILL)
+        found, status = self.finish()
+        self.measured.ended.append(1000 * (time.time() - began))
+        if status == 0 and found:
+            check(found, 2 * (self.ranks - 1))
+        elif f"(process {self.pids[victim]}" not in "".join(self.said):
+            raise Stuck(f"process {self.pids[victim]} was killed at the end, and nobody says so; ruedarun's status is {status}:\n{''.join(self.said[-40:])}")
+
+    def finish(self) -> tuple[list[str] | None, int]:
+        """The words of the event that ends the job, and ruedarun's status."""
+        self.stop.touch()
         found = None
-        try:
+        with contextlib.suppress(Stuck):
             for name, _, _, more in self.events():
                 if name == "end":
                     found = more
-        except Stuck:
-            pass
-        if self.process.wait(PATIENCE) != 0 or found is None:
-            raise Stuck(f"the job has not ended well:\n{''.join(self.said[-40:])}")
-        return found
+        return found, self.process.wait(PATIENCE)
 
 
 def undisturbed(history: str) -> list[float]:
@@ -250,27 +284,65 @@ def number_of(text: str) -> int:
     return int(float(text.rstrip("KM")) * {"K": 1e3, "M": 1e6}.get(text[-1], 1))
 
 
-def campaign(options: argparse.Namespace, kind: str, ranks: int, size: str) -> dict[str, Any]:
+@contextlib.contextmanager
+def started(options: argparse.Namespace, kind: str, ranks: int, size: str):
+    """A job, which is over at the end."""
     with tempfile.TemporaryDirectory() as folder:
         job = Job(options, kind, ranks, number_of(size), Path(folder) / "stop")
         try:
-            for _ in range(options.faults):
-                job.disturb(kind, job.wait_for_steps())
-            (Path(folder) / "stop").touch()
-            epochs, lost, repeated, uniform, exact, history = job.finish()
+            yield job
         finally:
             if job.process.poll() is None:
                 job.process.kill()
+
+
+def campaign(options: argparse.Namespace, kind: str, ranks: int, size: str) -> dict[str, Any]:
+    if kind in OF_A_JOB:
+        return campaign_of_jobs(options, kind, ranks, size)
+    with started(options, kind, ranks, size) as job:
+        for _ in range(options.faults):
+            job.disturb(kind, job.wait_for_steps())
+        found, status = job.finish()
+        if status != 0 or found is None:
+            raise Stuck(f"the job has not ended well:\n{''.join(job.said[-40:])}")
     # Where the samples that are left cannot be divided, the sampler repeats some, as Horovod's does.
     padding = options.faults * (3 if kind == "joining" else 2) * (ranks - 1)
-    off = max(abs(one - other) for one, other in zip(map(float, exact.split(",")), undisturbed(history)))
-    print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} faults, {epochs} epochs; samples lost {lost}, repeated {repeated} "
-          f"(to fill a last step at most {padding}); parameters {uniform}, and off by {off:.1g}; load {os.getloadavg()[0]:.1f}", flush=True)
-    if int(lost) or int(repeated) > padding:
-        raise Stuck("samples were lost or repeated")
-    if uniform != "uniform" or off > 1e-9:
-        raise Stuck("the parameters are not those of an undisturbed run")
+    print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} faults, {check(found, padding)}; load {os.getloadavg()[0]:.1f}", flush=True)
     return summarised(vars(job.measured))
+
+
+def campaign_of_jobs(options: argparse.Namespace, kind: str, ranks: int, size: str) -> dict[str, Any]:
+    """A fault in each of so many jobs."""
+    measured = Measured()
+    began = time.monotonic()
+    with started(options, kind, ranks, size) as job:
+        job.wait_for_steps()
+        until_steps = time.monotonic() - began
+    for _ in range(options.faults):
+        with started(options, kind, ranks, size) as job:
+            if kind == "start":
+                job.disturb_start(until_steps)
+                found, status = job.finish()
+                if status != 0 or found is None:
+                    raise Stuck(f"the job has not ended well:\n{''.join(job.said[-40:])}")
+                check(found, 2 * (ranks - 1))
+            else:
+                job.disturb_end(job.wait_for_steps())
+                measured.ended += job.measured.ended
+    print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} jobs with a fault, all as they have to be; load {os.getloadavg()[0]:.1f}", flush=True)
+    return summarised(vars(measured))
+
+
+def check(found: list[str], padding: int) -> str:
+    """The words of the event that ends a job, in a sentence. Throws Stuck if they are not those of training without a fault."""
+    epochs, lost, repeated, uniform, exact, history = found
+    off = max(abs(one - other) for one, other in zip(map(float, exact.split(",")), undisturbed(history)))
+    if int(lost) or int(repeated) > padding:
+        raise Stuck(f"samples were lost ({lost}) or repeated ({repeated})")
+    if uniform != "uniform" or off > 1e-9:
+        raise Stuck(f"the parameters are {uniform} and off by {off:.1g}: not those of an undisturbed run")
+    return (f"{epochs} epochs; samples lost {lost}, repeated {repeated} (to fill a last step at most {padding}); "
+            f"parameters {uniform}, and off by {off:.1g}")
 
 
 def summarised(measured: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
@@ -294,7 +366,7 @@ def against(peer: str, faults: int, ranks: int, size: str) -> tuple[dict[str, An
 
 def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str, Any]], peers: dict[tuple[str, int, str], tuple[dict[str, Any], int]]) -> None:
     words = {"named": "{} to its name", "failed": "{} to a failed call in all others", "generation": "{} to the next generation", "step": "{} to the next step",
-             "again": "{} to a step of all ranks again", "undisturbed": "a step without a failure"}
+             "again": "{} to a step of all ranks again", "ended": "{} to the end of the job", "undisturbed": "a step without a failure"}
     figures = [{"figure": f"{words[name].format(KINDS[kind])}, {ranks} ranks, {size} parameters", "value": round(median, 2), "note": f"p99 {most:.1f} ms"}
                for (kind, ranks, size), row in rows.items() for name, (median, most) in row.items()]
     for (peer, ranks, size), (row, not_back) in peers.items():

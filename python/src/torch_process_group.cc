@@ -4,12 +4,15 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/process_group.h"
+#include "frameworks/torch/c10d/shared_buckets.h"
 #include "python/src/python_lock.h"
 #include "python/src/torch_module.h"
 
@@ -25,12 +28,18 @@ c10::intrusive_ptr<ProcessGroup> make_process_group(const c10::intrusive_ptr<c10
   return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{backend, group}, timeout);
 }
 
+// Throws RuntimeError if the Reducer has a hook.
+void share_buckets(c10d::Reducer& reducer, const c10::intrusive_ptr<ProcessGroup>& group) {
+  reducer.register_comm_hook(std::make_unique<SharedBuckets>(group));
+}
+
 }  // namespace
 
 void bind_process_group(py::module_& module) {
   py::module_::import("torch.distributed");  // the classes of c10d
   py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
       .def(py::init(&make_process_group), NoPythonLock());
+  module.def("share_buckets", &share_buckets);
   module.def(
       "end_process_groups", [] { GroupJobs::of_process().end_all(); }, NoPythonLock());
 }

@@ -38,7 +38,7 @@ def error_of(action):
 """
 
 
-def run(script, ranks=2, launcher="torchrun", seconds=120, status=0, **environment):
+def run(script, ranks=2, launcher="ruedarun", seconds=120, status=0, **environment):
     """Standard output of all ranks of a script, which ends with that status."""
     command = [*map(str, LAUNCHERS[launcher](ranks)), str(script)]
     done = subprocess.run(["timeout", "-k", "5", str(seconds), *command], capture_output=True, text=True, env={**ENVIRONMENT, **environment})
@@ -55,7 +55,7 @@ def script(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("ranks, launcher", [(2, "torchrun"), (3, "torchrun"), (4, "torchrun"), (2, "ruedarun")])
+@pytest.mark.parametrize("ranks, launcher", [(2, "torchrun"), pytest.param(3, "torchrun", marks=pytest.mark.full("torch")), (4, "ruedarun")])
 def test_values(ranks, launcher):
     out = run(HERE / "c10d" / "values.py", ranks, launcher, seconds=300)
     assert sorted(re.findall(r"rank (\d) good", out)) == [str(rank) for rank in range(ranks)]
@@ -202,10 +202,14 @@ def test_ddp_and_hooks(script):
             return [each.detach().clone() for each in model.parameters()]
         def compressed(model, group):
             model.register_comm_hook(group, default_hooks.fp16_compress_hook)
+        def shared(model, group):
+            if group is not gloo:
+                rueda.torch.distributed.share_buckets(model)
         def powersgd(model, group):
             model.register_comm_hook(powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=2, matrix_approximation_rank=2), powerSGD_hook.powerSGD_hook)
         for hook, options in [(None, {}), (None, {"gradient_as_bucket_view": True}), (None, {"find_unused_parameters": True}),
-                              (compressed, {}), (powersgd, {})]:
+                              (compressed, {}), (powersgd, {}), (shared, {}), (shared, {"gradient_as_bucket_view": True}),
+                              (shared, {"find_unused_parameters": True, "bucket_cap_mb": 0.001})]:
             ours, theirs = train(dist.group.WORLD, hook, **options), train(gloo, hook, **options)
             for a, b in zip(ours, theirs):
                 torch.testing.assert_close(a, b)
@@ -213,6 +217,87 @@ def test_ddp_and_hooks(script):
         dist.destroy_process_group()
     """))
     assert out == "equal\n" * 2
+
+
+def test_shared_buckets(script):
+    out = run(script("""
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+        from torch.nn.parallel import DistributedDataParallel
+        def is_shared(tensor):
+            for line in open("/proc/self/maps"):
+                begin, end = (int(word, 16) for word in line.split()[0].split("-"))
+                if begin <= tensor.data_ptr() < end:
+                    return line.split()[1].endswith("s")
+        def backward(model):
+            model(torch.ones(2, 30)).sum().backward()
+        def made(share, group=None):
+            model = DistributedDataParallel(torch.nn.Linear(30, 500), gradient_as_bucket_view=True, process_group=group)
+            if share:
+                rueda.torch.distributed.share_buckets(model)
+            for _ in range(3):
+                model.zero_grad(set_to_none=False)
+                backward(model)
+            return model
+        begin()
+        say([is_shared(made(share).module.weight.grad) for share in (False, True)])
+        model = made(True)
+        values = model.module.weight.grad
+        moved = made(True)
+        fixed = DistributedDataParallel(torch.nn.Linear(30, 500), gradient_as_bucket_view=True)
+        backward(fixed)
+        backward(fixed)
+        seen = fixed.module.weight.grad.numpy()
+        rueda.torch.distributed.share_buckets(fixed)
+        backward(fixed)
+        assert seen.ctypes.data == fixed.module.weight.grad.data_ptr() and (seen == 6).all(), seen
+        say(error_of(lambda: rueda.torch.distributed.share_buckets(moved)).split(":")[0])
+        say(error_of(lambda: made(True, dist.new_group(backend="gloo"))))
+        dist.destroy_process_group()
+        assert (values == 2).all()
+    """))
+    words = "ValueError: share_buckets(): the model's process group is of backend 'gloo'; it must be 'rueda'"
+    assert sorted(out.splitlines()) == sorted(2 * ["[False, True]", "RuntimeError", words])
+
+
+def test_a_group_without_its_lost_rank(script):
+    out = run(script("""
+        from torch.distributed import distributed_c10d
+        rank, size = begin(20)
+        other = dist.new_group(ranks=[0, 2], use_local_synchronization=True) if rank != 1 else None
+        if rank == 1:
+            dist.all_reduce(torch.ones(2))
+            os._exit(0)
+        values = torch.ones(2)
+        dist.all_reduce(values)
+        say(error_of(lambda: dist.all_reduce(values)).split(":")[0])
+        group = dist.shrink_group([1], shrink_flags=distributed_c10d.SHRINK_ABORT if rank else distributed_c10d.SHRINK_DEFAULT)
+        values = torch.full((3,), float(dist.get_rank() + 1))
+        dist.all_reduce(values)
+        assert values.tolist() == [3.0] * 3 and dist.get_world_size() == 2 and dist.group.WORLD is group
+        dist.broadcast(values, 1)
+        again = dist.new_group([0, 1])
+        dist.all_reduce(values, group=again)
+        say("rank", dist.get_rank(), "good")
+        dist.destroy_process_group()
+    """), ranks=3)
+    assert sorted(out.splitlines()) == ["DistBackendError"] * 2 + ["rank 0 good", "rank 1 good"]
+
+
+def test_completion_hooks(script):
+    out = run(script("""
+        rank, size = begin()
+        seen = []
+        dist.group.WORLD._register_on_completion_hook(lambda info: seen.append((str(info.op_type), info.seq, info.active_duration.total_seconds())))
+        dist.all_reduce(torch.ones(2))
+        work = dist.all_reduce(torch.ones(2), async_op=True)
+        dist.broadcast(torch.ones(2), 0)
+        work.wait()
+        dist.group.WORLD._wait_for_pending_works()
+        say([(name, number) for name, number, _ in sorted(seen, key=lambda each: each[1])], all(0 <= seconds < 5 for *_, seconds in seen))
+        say(error_of(lambda: dist.group.WORLD._register_on_completion_hook(print)).split(":")[0])
+        dist.destroy_process_group()
+    """))
+    assert sorted(out.splitlines()) == 2 * ["RuntimeError"] + 2 * ["[('OpType.ALLREDUCE', 1), ('OpType.ALLREDUCE', 2), ('OpType.BROADCAST', 3)] True"]
 
 
 def test_fsdp(script):
@@ -306,7 +391,7 @@ def test_groups_of_some_ranks(script):
     assert out == "good\n" * 3
 
 
-@pytest.mark.parametrize("launcher, times", [("torchrun", 4), ("ruedarun", 4), pytest.param("torchrun", 20, marks=pytest.mark.full("torch"))])
+@pytest.mark.parametrize("launcher, times", [("torchrun", 2), ("ruedarun", 4), pytest.param("torchrun", 20, marks=pytest.mark.full("torch"))])
 def test_exit_without_destroy(script, launcher, times):
     path = script("""
         rank, size = begin()

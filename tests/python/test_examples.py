@@ -16,9 +16,10 @@ BIN = Path(os.environ["RUEDA_BIN"])
 LINE = re.compile(r"rank (\d) of (\d): loss ([\d.]+), sum of the weights ([\d.-]+)")
 
 
+@pytest.mark.parametrize("program", ["torch_optimizer", "process_group"])
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_torch_optimizer(ranks):
-    command = [BIN / "ruedarun", "--no-prefix", "-np", str(ranks), BIN / "torch_optimizer"]
+def test_a_small_training(program, ranks):
+    command = [BIN / "ruedarun", "--no-prefix", "-np", str(ranks), BIN / program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     found = sorted(LINE.findall(done.stdout))

@@ -34,6 +34,12 @@ def test_on_one_host(program):
     assert_recovered(campaign("--program", program, "--faults", str(FAULTS), "--ranks", "3", "--kinds", ",".join(kinds)), kinds)
 
 
+def test_at_the_start_and_at_the_end():
+    done = campaign("--program", "c++", "--faults", str(2 * FAULTS), "--ranks", "3", "--kinds", "start,end")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"{2 * FAULTS} jobs with a fault, all as they have to be") == 2, done.stdout
+
+
 def test_with_a_sharded_optimizer_and_a_spare():
     kinds = ["kill", "spare"]
     assert_recovered(campaign("--program", "c++", "--sharded", "--faults", str(FAULTS), "--ranks", "2", "--spares", "1", "--kinds", ",".join(kinds)), kinds)

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
+#include "core/engine/memory/symmetric_memory.h"
 
 namespace rueda {
 namespace {
@@ -109,6 +110,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder:
     OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
     work->begin(begun.number, pending(std::move(begun.handles)));
   });
+  if (hook_) hook_->watch(*work);
   if (!coalesce(work) && awaited) work->wait(kNoTimeout);
   return work;
 }
@@ -157,6 +159,20 @@ at::Tensor GroupOperations::allocate(TensorPool& pool, std::int64_t elements, at
   }
 }
 
+void GroupOperations::set_completion_hook(CompletionHook::Function function) {
+  TORCH_CHECK(!hook_, "rueda: ", *in_words_, " has a completion hook already");
+  hook_ = std::make_shared<CompletionHook>(std::move(function));
+}
+
+void GroupOperations::wait_for_completion_hook() {
+  if (hook_) hook_->wait_for_all();
+}
+
+std::shared_ptr<std::byte> GroupOperations::shared_memory(std::size_t bytes) {
+  const std::shared_ptr<SymmetricMemory>& memory = job_->runtime().tensor_memory();
+  return memory ? memory->allocate(bytes) : nullptr;
+}
+
 intrusive_ptr<c10d::Work> GroupOperations::message(
     GroupCall call, const std::function<PendingOperation(PointToPoint&)>& begin_message) {
   const std::string_view title = call.title;
@@ -167,6 +183,7 @@ intrusive_ptr<c10d::Work> GroupOperations::message(
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));
     coalesce(work);
   });
+  if (hook_) hook_->watch(*work);
   return work;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,11 +15,13 @@
 #include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 #include "core/engine/runtime.h"
 #include "core/engine/submissions/submission.h"
+#include "frameworks/torch/c10d/completion_hook.h"
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/group_work.h"
 #include "frameworks/torch/c10d/tensor_pool.h"
@@ -65,6 +68,9 @@ class GroupOperations {
     return make_call(type, options.asyncOp, options.timeout);
   }
 
+  // Of an operation without options: the caller goes on, and the group's timeout holds.
+  GroupCall call(c10d::OpType type) const { return make_call(type, true, c10d::kUnsetTimeout); }
+
   // Begins the group's next operation, and waits for it where the caller would do so at once. Throws
   // c10::DistBackendError and c10::ValueError.
   c10::intrusive_ptr<c10d::Work> begin(GroupCall call, Submission submission);
@@ -82,6 +88,14 @@ class GroupOperations {
 
   // In the group's memory. Throws c10::DistBackendError.
   at::Tensor allocate(TensorPool& pool, std::int64_t elements, at::ScalarType type);
+
+  // That the ranks of this host share. Null if they share none, or have too little.
+  std::shared_ptr<std::byte> shared_memory(std::size_t bytes);
+
+  // From now on the function hears of the end of each operation. Throws c10::Error if there is one.
+  void set_completion_hook(CompletionHook::Function function);
+  // Returns when it has heard of all that have begun.
+  void wait_for_completion_hook();
 
   // All operations in flight fail, on all ranks.
   void abort() { job_->abort(); }
@@ -107,6 +121,7 @@ class GroupOperations {
   std::atomic<bool> coalesces_{false};
   std::vector<c10::intrusive_ptr<GroupWork>> coalesced_;  // guarded by coalescing_
   const std::shared_ptr<GroupJob> job_;
+  std::shared_ptr<CompletionHook> hook_;  // set before the program begins operations that it is to hear of
 };
 
 }  // namespace rueda

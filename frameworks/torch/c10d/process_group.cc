@@ -4,16 +4,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "core/base/error.h"
 #include "frameworks/torch/c10d/arguments.h"
-#include "frameworks/torch/c10d/operations/group_store.h"
 #include "frameworks/torch/c10d/operations/tensor_bytes.h"
-#include "ops/setup/group_start.h"
 #include "rueda/torch/c10d/process_group.h"
 
 namespace rueda {
@@ -21,16 +16,6 @@ namespace {
 
 using c10d::OpType;
 using Works = ProcessGroup::Works;
-
-std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                       const std::string& group, std::chrono::milliseconds timeout) {
-  try {
-    return ops::start_group({std::make_shared<GroupStore>(store, group), rank, size, timeout, {}});
-  } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError,
-                    fmt::format("rueda: the group '{}' does not begin: {}", group, error.what()));
-  }
-}
 
 // A contiguous tensor for the operation to write, whose values then come into `output`.
 at::Tensor room_of(const at::Tensor& output, GroupCall& call) {
@@ -64,23 +49,9 @@ Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int s
 
 ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
                            std::chrono::milliseconds timeout)
-    : Backend(rank, size),
-      operations_(start_runtime(store, rank, size, names.group, timeout), store, rank, size, names, timeout),
-      monitored_barrier_(store, rank, size) {
-  init();
-}
+    : GroupBackend(store, rank, size, std::move(names), timeout), monitored_barrier_(store, rank, size) {}
 
 ProcessGroup::~ProcessGroup() = default;
-
-c10::intrusive_ptr<ProcessGroup::Options> ProcessGroup::getBackendOptions() {
-  auto options = c10::make_intrusive<Options>(operations_.names().backend, operations_.timeout());
-  options->group_name = operations_.names().group;
-  return options;
-}
-
-c10d::ErrorType ProcessGroup::getError() {
-  return operations_.failure().ok() ? c10d::ErrorType::SUCCESS : c10d::ErrorType::COMM_ERROR;
-}
 
 Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor& tensor = only(tensors, "broadcast");
@@ -245,19 +216,9 @@ Works ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
   return operations_.begin(std::move(call), std::move(submission));
 }
 
-namespace {
-
-// Options that messages of c10d's do not have.
-struct MessageOptions {
-  bool asyncOp = true;  // NOLINT(readability-identifier-naming): as in c10d's options
-  std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
-};
-
-}  // namespace
-
 Works ProcessGroup::send(Tensors& tensors, int to, int tag) {
   const at::Tensor& tensor = only(tensors, "send");
-  GroupCall call = operations_.call(OpType::SEND, MessageOptions());
+  GroupCall call = operations_.call(OpType::SEND);
   call.outputs = tensors;
   call.show(tensors);
   return operations_.send(std::move(call), tensor.contiguous(), to, tag);
@@ -265,7 +226,7 @@ Works ProcessGroup::send(Tensors& tensors, int to, int tag) {
 
 Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
   const at::Tensor& tensor = only(tensors, "recv");
-  GroupCall call = operations_.call(OpType::RECV, MessageOptions());
+  GroupCall call = operations_.call(OpType::RECV);
   call.outputs = tensors;
   call.show(tensors);
   call.source = from;
@@ -275,7 +236,7 @@ Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
 
 Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor& tensor = only(tensors, "recv");
-  GroupCall call = operations_.call(OpType::RECVANYSOURCE, MessageOptions());
+  GroupCall call = operations_.call(OpType::RECVANYSOURCE);
   call.outputs = tensors;
   call.show(tensors);
   if (size_ == 2) call.source = 1 - rank_;
@@ -297,33 +258,16 @@ void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool na
   monitored_barrier_.wait(given ? options.timeout : operations_.timeout(), names_all);
 }
 
-Works ProcessGroup::endCoalescing() {
-  GroupCall call = operations_.call(OpType::COALESCED, MessageOptions());
-  return operations_.end_coalescing(std::move(call));
-}
-
-c10::intrusive_ptr<c10d::Backend> ProcessGroup::split(const c10::intrusive_ptr<c10d::Store>& store,
-                                                      const std::vector<int>& ranks,
-                                                      const c10::intrusive_ptr<Options>& options) {
-  const auto own = std::ranges::find(ranks, rank_);
-  if (own == ranks.end()) return nullptr;
-  GroupNames names = operations_.names();
-  if (options && !options->group_name.empty()) names.group = options->group_name;
-  return c10::make_intrusive<ProcessGroup>(store, static_cast<int>(own - ranks.begin()),
-                                           static_cast<int>(ranks.size()), std::move(names),
-                                           options ? options->timeout : operations_.timeout());
-}
-
-at::Tensor ProcessGroup::allocateTensor(long elements, at::TensorOptions options) {
-  TORCH_CHECK_VALUE(options.device().is_cpu(), "rueda: tensors are allocated on the host, not on ",
-                    options.device());
-  return operations_.allocate(pool_, elements, c10::typeMetaToScalarType(options.dtype()));
-}
-
 c10::intrusive_ptr<c10d::Backend> process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                 int size, std::chrono::milliseconds timeout,
                                                 const std::string& name) {
-  return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{"rueda", name}, timeout);
+  return make_process_group(store, rank, size, GroupNames{"rueda", name}, timeout);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                     int size, GroupNames names,
+                                                     std::chrono::milliseconds timeout) {
+  return c10::make_intrusive<ProcessGroup>(store, rank, size, std::move(names), timeout);
 }
 
 }  // namespace rueda

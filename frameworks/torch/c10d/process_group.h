@@ -5,27 +5,21 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "frameworks/torch/c10d/group_operations.h"
+#include "frameworks/torch/c10d/group_backend.h"
 #include "frameworks/torch/c10d/monitored_barrier.h"
-#include "frameworks/torch/c10d/tensor_pool.h"
 
 namespace rueda {
 
 // Purpose: the operations of one group of c10d, whose ranks are a job of their own. Operations belong
 // together by their order. Any thread may call it.
-class ProcessGroup final : public c10d::Backend {
+class ProcessGroup final : public GroupBackend {
  public:
-  using Works = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<std::vector<at::Tensor>>;
 
@@ -37,15 +31,6 @@ class ProcessGroup final : public c10d::Backend {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   // NOLINTBEGIN(readability-identifier-naming): names of c10d's
-  const std::string getBackendName() const override { return operations_.names().backend; }
-  c10::intrusive_ptr<Options> getBackendOptions() override;
-  void setTimeout(std::chrono::milliseconds timeout) override { operations_.set_timeout(timeout); }
-  void setSequenceNumberForGroup() override {}  // all ranks count from 1
-  std::uint64_t getSequenceNumberForGroup() override { return operations_.last_number(); }
-  c10d::ErrorType getError() override;
-  void abort() override { operations_.abort(); }
-  void shutdown() override { operations_.shutdown(); }
-
   Works broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   Works allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   Works allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -74,26 +59,10 @@ class ProcessGroup final : public c10d::Backend {
   Works recvAnysource(Tensors& tensors, int tag) override;
   Works barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool names_all) override;
-
-  // Between these, operations begin and nobody waits for them; the Work of the second is that of all.
-  bool supportsCoalescing() const override { return true; }
-  void startCoalescing() override { operations_.start_coalescing(); }
-  Works endCoalescing() override;
-
-  bool supportsSplitting() const override { return true; }
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
-                                    const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
-
-  // Of the host, whose device has no index.
-  bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
-  at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
   // NOLINTEND(readability-identifier-naming)
 
  private:
-  GroupOperations operations_;
   MonitoredBarrier monitored_barrier_;
-  TensorPool pool_;
 };
 
 }  // namespace rueda

@@ -12,11 +12,12 @@ its own. Its ranks find one another by the store of torch.distributed, so torchr
 import atexit
 
 import rueda_backend
+import torch
 
 import rueda.torch  # noqa: F401 - checks the version of torch
 from rueda import _torch
 
-__all__ = ["create_process_group"]
+__all__ = ["create_process_group", "share_buckets"]
 
 
 def create_process_group(options, backend_options=None, *, name=rueda_backend.NAME):
@@ -25,6 +26,20 @@ def create_process_group(options, backend_options=None, *, name=rueda_backend.NA
     name: under which the program has registered it, for profilers and messages.
     """
     return _torch.ProcessGroup(options.store, options.group_rank, options.group_size, name, options.group_id, options.timeout)
+
+
+def share_buckets(model):
+    """Reduces the gradients of a DistributedDataParallel where they lie, in memory that the ranks of a host share.
+
+    model: the DistributedDataParallel, before its first backward pass. Each bucket moves there once, and gradients that look into it
+    (gradient_as_bucket_view) move with it; those that NumPy looks at stay. It takes the place of a communication hook. Raises ValueError
+    if the model's group is not of Rueda, and RuntimeError if it has a communication hook.
+    """
+    group = model.process_group._get_backend(torch.device("cpu"))
+    if not isinstance(group, _torch.ProcessGroup):
+        raise ValueError(f"share_buckets(): the model's process group is of backend {group.name()!r}; it must be {rueda_backend.NAME!r}")
+    _torch.share_buckets(model.reducer, group)
+    model.logger._set_comm_hook_name(share_buckets.__qualname__)
 
 
 # Threads that complete Futures take Python's lock, which the interpreter's end does not give them any more.

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training step by torch.distributed: over Rueda, over gloo and without communication, in the same processes and in turns.
+
+    torchrun --standalone --nproc-per-node 2 bench/c10d_training.py [--wrapper ddp,fsdp] [--layers 6] [--width 768] [--rounds 7] [--steps 3] [--json FILE]
+
+The model is an encoder like BERT with the parameters of one of so many layers. Each round makes some steps with each side, in an order that turns from
+round to round; after each step ranks wait for each other. The table has medians over rounds of the mean step, in milliseconds, of rank 0. `of none` is how
+fast training is beside training without communication, a ratio within a round; for FSDP, which has no such side, `of gloo`.
+Sides of DistributedDataParallel: none, gloo, rueda, and shared: rueda after share_buckets(). Of FSDP2: gloo, rueda, and allocated: rueda with
+set_allocate_memory_from_process_group_for_comm().
+"""
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import rueda.torch.distributed
+
+WORDS, HEAD = 30522, 64  # of BERT
+SIDES = {"ddp": ["none", "gloo", "rueda", "shared"], "fsdp": ["gloo", "rueda", "allocated"]}
+BASE = {"ddp": "none", "fsdp": "gloo"}
+
+
+class Encoder(torch.nn.Module):
+    """Embeddings, layers, and the two scores a token of question answering."""
+
+    def __init__(self, layers, width, length):
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(WORDS, width), torch.nn.Embedding(length, width)
+        layer = torch.nn.TransformerEncoderLayer(width, width // HEAD, 4 * width, dropout=0.0, activation="gelu", batch_first=True)
+        self.layers = torch.nn.ModuleList(torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).layers)
+        self.scores = torch.nn.Linear(width, 2)
+
+    def forward(self, tokens):
+        hidden = self.words(tokens) + self.places.weight[:tokens.shape[1]]
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return self.scores(hidden)
+
+
+def wrapped(wrapper, side, model, groups):
+    group = groups["gloo" if side == "gloo" else "rueda"]
+    if side == "none":
+        return model
+    if wrapper == "ddp":
+        model = DistributedDataParallel(model, process_group=group, gradient_as_bucket_view=True)
+        if side == "shared":
+            rueda.torch.distributed.share_buckets(model)
+        return model
+    mesh = DeviceMesh.from_group(group, "cpu")
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    if side == "allocated":
+        for module in [*model.layers, model]:
+            module.set_allocate_memory_from_process_group_for_comm(True)
+    return model
+
+
+class Side:
+    def __init__(self, wrapper, name, options, groups):
+        torch.manual_seed(1)
+        self.model = wrapped(wrapper, name, Encoder(options.layers, options.width, options.length), groups)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
+        generator = torch.Generator().manual_seed(dist.get_rank())
+        self.tokens = torch.randint(WORDS, (options.batch, options.length), generator=generator)
+        self.times = []
+
+    def steps(self, count):
+        """Milliseconds of one, in the mean."""
+        dist.barrier()
+        began = time.perf_counter()
+        for _ in range(count):
+            self.optimizer.zero_grad(set_to_none=False)
+            self.model(self.tokens).square().mean().backward()
+            self.optimizer.step()
+            dist.barrier()
+        return (time.perf_counter() - began) / count * 1e3
+
+
+def measure(wrapper, options, groups):
+    sides = {name: Side(wrapper, name, options, groups) for name in options.sides.split(",") if name in SIDES[wrapper]}
+    for side in sides.values():
+        side.steps(2)
+    names = list(sides)
+    for number in range(options.rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            sides[name].times.append(sides[name].steps(options.steps))
+    parameters = sum(each.numel() for each in next(iter(sides.values())).model.parameters())
+    rows = []
+    for name, side in sides.items():
+        row = {"wrapper": wrapper, "side": name, "parameters": parameters, "ranks": dist.get_world_size(), "step_ms": statistics.median(side.times)}
+        if base := sides.get(BASE[wrapper]):
+            row["ratio"] = statistics.median(one / other for one, other in zip(base.times, side.times))
+        rows.append(row)
+        if dist.get_rank() == 0:
+            ratio = f"   of {BASE[wrapper]} {row['ratio']:.3f}" if "ratio" in row else ""
+            print(f"{wrapper:5} {name:10} {row['step_ms']:9.1f} ms{ratio}", flush=True)
+    return rows
+
+
+def keep(options, rows):
+    """For bench/performance_page.py."""
+    bases = {row["wrapper"]: row["step_ms"] for row in rows if row["side"] == BASE[row["wrapper"]]}
+    figures = [{"figure": f"{row['wrapper']}, {row['side']}", "value": round(row["step_ms"], 1), "peer": round(bases[row["wrapper"]], 1),
+                "ratio": round(row["ratio"], 3), "note": f"peer: {BASE[row['wrapper']]}"}
+               for row in rows if row["wrapper"] in bases and row["side"] != BASE[row["wrapper"]]]
+    result = {"title": f"A training step by torch.distributed, {rows[0]['ranks']} ranks on one host", "group": "Training",
+              "date": datetime.date.today().isoformat(), "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+              "command": f"torchrun --standalone --nproc-per-node {rows[0]['ranks']} bench/c10d_training.py", "unit": "ms", "peer": "the peer",
+              "about": [f"{rows[0]['parameters'] / 1e6:.0f} million parameters. Medians of {options.rounds} rounds of {options.steps} steps, in turns."],
+              "figures": figures}
+    Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wrapper", default="ddp,fsdp")
+    parser.add_argument("--sides", default="none,gloo,rueda,shared,allocated")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=3, help="a round and side")
+    parser.add_argument("--json", help="keep the figures for bench/performance_page.py")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    limit = datetime.timedelta(seconds=300)
+    dist.init_process_group("rueda", timeout=limit)
+    groups = {"rueda": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=limit)}
+    rows = [row for wrapper in options.wrapper.split(",") for row in measure(wrapper, options, groups)]
+    if dist.get_rank() == 0:
+        print(f"{options.rounds} rounds of {options.steps} steps; load {os.getloadavg()[0]:.1f}")
+        if options.json:
+            keep(options, rows)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
