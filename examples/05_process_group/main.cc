@@ -21,20 +21,22 @@
 
 namespace {
 
-// ruedarun and torchrun set these for each rank.
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  if (value == nullptr) throw std::runtime_error(std::string(name) + " is not set: start it by ruedarun");
-  return value;
+// Of torchrun, or else of ruedarun, which set them for each rank.
+std::string variable(const char* of_torchrun, const char* of_ruedarun) {
+  for (const char* name : {of_torchrun, of_ruedarun}) {
+    if (const char* const value = std::getenv(name)) return value;
+  }
+  throw std::runtime_error(std::string(of_torchrun) + " is not set: start it by ruedarun");
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_group() {
-  const int rank = std::stoi(variable("RANK")), size = std::stoi(variable("WORLD_SIZE"));
+  const int rank = std::stoi(variable("RANK", "RUEDA_RANK")),
+            size = std::stoi(variable("WORLD_SIZE", "RUEDA_SIZE"));
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(std::stoi(variable("MASTER_PORT")));
+  options.port = static_cast<std::uint16_t>(std::stoi(variable("MASTER_PORT", "MASTER_PORT")));
   options.isServer = rank == 0;
   options.numWorkers = size;
-  const auto store = c10::make_intrusive<c10d::TCPStore>(variable("MASTER_ADDR"), options);
+  const auto store = c10::make_intrusive<c10d::TCPStore>(variable("MASTER_ADDR", "MASTER_ADDR"), options);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
                     rueda::process_group(store, rank, size));
@@ -52,7 +54,7 @@ std::unique_ptr<c10d::Reducer> make_reducer(const torch::nn::Module& model,
   for (const auto& each : model.named_parameters()) names.emplace(names.size(), each.key());
   return std::make_unique<c10d::Reducer>(parameters, std::vector(buckets.rbegin(), buckets.rend()), group,
                                          std::vector<bool>(parameters.size()), c10d::kDefaultBucketBytesCap,
-                                         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
+                                         /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/false,
                                          names, c10d::kDefaultFirstBucketBytes,
                                          /*skip_all_reduce_unused_params=*/false,
                                          /*use_python_reducer=*/false, std::vector<std::int64_t>{});
@@ -71,7 +73,7 @@ int main() try {
   for (int step = 0; step < 100; ++step) {
     const auto input = torch::randn({32, 8});
     const auto target = input.sum(1, true) + 0.1 * torch::randn({32, 1});  // what the model has to learn
-    optimizer.zero_grad(/*set_to_none=*/false);
+    optimizer.zero_grad();
     reducer->prepare_for_forward();
     auto loss = torch::mse_loss(model->forward(input), target);
     reducer->prepare_for_backward({loss});
@@ -82,6 +84,9 @@ int main() try {
   std::printf("rank %d of %d: loss %.6f, sum of the weights %.6f\n", group->getRank(), group->getSize(),
               loss_of_step, model->weight.sum().item<double>());
   group->shutdown();
+} catch (const c10::Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.what_without_backtrace());
+  return 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "error: %s\n", error.what());
   return 1;

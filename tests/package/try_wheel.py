@@ -8,6 +8,7 @@ its standard library, and what torch itself needs. torch comes from the environm
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 15 << 20
-NOT_LINKED = ("rueda", "mpi", "pip", "_distutils", "distutils", "__pycache__")  # first letters of names
-SCRIPT = """
+NOT_LINKED = ("rueda", "mpi")  # first letters of names; .pth files neither
+SCRIPT = r"""
 import os, torch, torch.distributed as dist
 import rueda, rueda.torch as hvd
 if "RUEDA_SIZE" in os.environ:
@@ -29,7 +30,7 @@ dist.init_process_group("rueda")
 values = torch.ones(3)
 dist.all_reduce(values)
 assert values.tolist() == [dist.get_world_size()] * 3 == [2] * 3
-print("rank", dist.get_rank(), "good", flush=True)
+os.write(1, f"rank {dist.get_rank()} good\n".encode())
 dist.destroy_process_group()
 """
 # Shared libraries and files beside them that Python and torch need of the system.
@@ -56,7 +57,7 @@ def installed(wheel, folder):
     run("/usr/bin/python3", "-m", "venv", venv)
     packages = next(venv.glob("lib/python*/site-packages"))
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(NOT_LINKED) and not entry.name.endswith(".pth"):
+        if not (entry.name.startswith(NOT_LINKED) or entry.suffix == ".pth" or (packages / entry.name).exists()):
             (packages / entry.name).symlink_to(entry)
     run(venv / "bin/pip", "install", "--disable-pip-version-check", "-q", "--no-deps", "--no-index", wheel, env=environment())
     return venv
@@ -67,7 +68,7 @@ def try_python(venv, script, inside=()):
     python = venv / "bin/python"
     for launcher in ([venv / "bin/ruedarun", "-np", "2", python], [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]):
         out = run(*inside, *launcher, script, env=environment())
-        if sorted(line[line.index("rank"):] for line in out.splitlines() if "good" in line) != ["rank 0 good", "rank 1 good"]:
+        if sorted(re.findall(r"rank (\d) good", out)) != ["0", "1"]:
             sys.exit(f"try_wheel.py: error: not the output of two ranks:\n{out}")
 
 
@@ -97,7 +98,7 @@ def bare_root(folder, venv):
             lines.append(f"mkdir -p {inside} && mount --rbind {place} {inside}")
         elif Path(place).exists():
             lines.append(f"mkdir -p {Path(inside).parent} && touch {inside} && mount --bind {os.path.realpath(place)} {inside}")
-    lines += [f"mkdir -p {root}/tmp && ln -s usr/lib {root}/lib", f'exec chroot {root} "$@"']
+    lines += [f"mkdir -p {root}/tmp && ln -s usr/lib {root}/lib", f'exec /usr/sbin/chroot {root} "$@"']
     root.mkdir()
     script = folder / "bare_root.sh"
     script.write_text("\n".join(lines) + "\n")
