@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step by torch.distributed: over Rueda, over gloo and without communication, in the same processes and in turns.
 
-    torchrun --standalone --nproc-per-node 2 bench/c10d_training.py [--wrapper ddp,fsdp] [--layers 6] [--width 768] [--rounds 7] [--steps 3] [--json FILE]
+    torchrun --standalone --nproc-per-node 2 bench/c10d_training.py [--wrapper ddp,fsdp] [--model encoder] [--layers 6] [--width 768] [--rounds 7] [--steps 3] [--json FILE]
 
-The model is an encoder like BERT with the parameters of one of so many layers. Each round makes some steps with each side, in an order that turns from
+The model `encoder` is like BERT with so many layers. `linear` has so many linear layers, so that communication takes most of a step. Each round makes some steps with each side, in an order that turns from
 round to round; after each step ranks wait for each other. The table has medians over rounds of the mean step, in milliseconds, of rank 0. `of none` is how
 fast training is beside training without communication, a ratio within a round; for FSDP, which has no such side, `of gloo`.
 Sides of DistributedDataParallel: none, gloo, rueda, and shared: rueda after share_buckets(). Of FSDP2: gloo, rueda, and allocated: rueda with
@@ -49,6 +49,19 @@ class Encoder(torch.nn.Module):
         return self.scores(hidden)
 
 
+class Linears(torch.nn.Module):
+    """Layers of equal width, one after another."""
+
+    def __init__(self, layers, width):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(layers))
+
+    def forward(self, hidden):
+        for layer in self.layers:
+            hidden = torch.relu(layer(hidden))
+        return hidden
+
+
 def wrapped(wrapper, side, model, groups):
     group = groups["gloo" if side == "gloo" else "rueda"]
     if side == "none":
@@ -71,10 +84,13 @@ def wrapped(wrapper, side, model, groups):
 class Side:
     def __init__(self, wrapper, name, options, groups):
         torch.manual_seed(1)
-        self.model = wrapped(wrapper, name, Encoder(options.layers, options.width, options.length), groups)
+        encodes = options.model == "encoder"
+        model = Encoder(options.layers, options.width, options.length) if encodes else Linears(options.layers, options.width)
+        self.model = wrapped(wrapper, name, model, groups)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         generator = torch.Generator().manual_seed(dist.get_rank())
-        self.tokens = torch.randint(WORDS, (options.batch, options.length), generator=generator)
+        self.data = torch.randint(WORDS, (options.batch, options.length), generator=generator) if encodes \
+            else torch.randn(options.batch, options.width, generator=generator)
         self.times = []
 
     def steps(self, count):
@@ -83,7 +99,7 @@ class Side:
         began = time.perf_counter()
         for _ in range(count):
             self.optimizer.zero_grad(set_to_none=False)
-            self.model(self.tokens).square().mean().backward()
+            self.model(self.data).square().mean().backward()
             self.optimizer.step()
             dist.barrier()
         return (time.perf_counter() - began) / count * 1e3
@@ -119,7 +135,8 @@ def keep(options, rows):
                for row in rows if row["wrapper"] in bases and row["side"] != BASE[row["wrapper"]]]
     result = {"title": f"A training step by torch.distributed, {rows[0]['ranks']} ranks on one host", "group": "Training",
               "date": datetime.date.today().isoformat(), "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-              "command": f"torchrun --standalone --nproc-per-node {rows[0]['ranks']} bench/c10d_training.py", "unit": "ms", "peer": "the peer",
+              "command": f"torchrun --standalone --nproc-per-node {rows[0]['ranks']} bench/c10d_training.py --wrapper {options.wrapper} "
+              f"--model {options.model} --layers {options.layers} --width {options.width} --batch {options.batch}", "unit": "ms", "peer": "the peer",
               "about": [f"{rows[0]['parameters'] / 1e6:.0f} million parameters. Medians of {options.rounds} rounds of {options.steps} steps, in turns."],
               "figures": figures}
     Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
@@ -129,6 +146,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wrapper", default="ddp,fsdp")
     parser.add_argument("--sides", default="none,gloo,rueda,shared,allocated")
+    parser.add_argument("--model", default="encoder", choices=["encoder", "linear"])
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--length", type=int, default=128)
