@@ -95,7 +95,7 @@ class Job:
         self.spares, self.until_spare_waits = options.spares, UNTIL_SPARE_WAITS[options.program]
         self.waiting: dict[int, float] = {}  # processes in init(), and since when
         hosts = ["--virtual-hosts", str(options.hosts), "--blacklist-cooldown-range", "1", "1"] if options.hosts else []
-        if kind in ("joining", "start"):  # its slot would not be used again
+        if kind in ("joining", "spare", "start"):  # its slot would not be used again
             hosts += ["--blacklist", "never"]
         program = [BIN / "elastic_steps"] if options.program == "c++" else [sys.executable, ROOT / "bench/elastic_steps.py"]
         command = [BIN / "ruedarun", *hosts, "--spares", str(options.spares), "-np", str(ranks), "--min-np", "1", *program, str(parameters), str(stop)]
