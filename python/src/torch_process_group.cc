@@ -38,7 +38,8 @@ void share_buckets(c10d::Reducer& reducer, const c10::intrusive_ptr<ProcessGroup
 void bind_process_group(py::module_& module) {
   py::module_::import("torch.distributed");  // the classes of c10d
   py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
-      .def(py::init(&make_process_group), NoPythonLock());
+      .def(py::init(&make_process_group), NoPythonLock())
+      .def("_set_default_timeout", &ProcessGroup::setTimeout, py::arg("timeout"));
   module.def("share_buckets", &share_buckets);
   module.def(
       "end_process_groups", [] { GroupJobs::of_process().end_all(); }, NoPythonLock());
