@@ -12,12 +12,12 @@ mpi: mpi4py on the same buffers. deepspeed: its allreduce in shared memory, infe
 
 import argparse
 import datetime
-import json
 import os
 import statistics
 import time
 from pathlib import Path
 
+import performance_page
 import torch
 import torch.distributed as dist
 
@@ -174,12 +174,10 @@ def keep(arguments, rows):
     figures = [{"figure": f"{row['operation']} of {row['bytes']} bytes, against {name}", "value": round(row["rueda"], 1), "peer": round(median, 1),
                 "ratio": round(median / row["rueda"], 1)}
                for row in rows for name, median in row.items() if name not in ("operation", "bytes", "ranks", "rueda")]
-    result = {"title": f"torch.distributed, {rows[0]['ranks']} ranks on one host", "group": "One host", "date": datetime.date.today().isoformat(),
-              "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-              "command": f"build/bin/ruedarun --no-prefix -np {rows[0]['ranks']} .venv/bin/python bench/c10d_bench.py --against {arguments.against}",
-              "unit": "µs", "peer": "the peer",
-              "about": [f"Medians of {arguments.rounds} rounds. The owner writes the buffer before each call."], "figures": figures}
-    Path(arguments.json).write_text(json.dumps(result, indent=1) + "\n")
+    ranks = rows[0]["ranks"]
+    performance_page.keep(Path(arguments.json), f"torch.distributed, {ranks} ranks on one host", "One host",
+                          f"build/bin/ruedarun --no-prefix -np {ranks} .venv/bin/python bench/c10d_bench.py", "µs",
+                          f"Medians of {arguments.rounds} rounds. The owner writes the buffer before each call.", figures)
 
 
 def main():

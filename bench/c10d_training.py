@@ -2,23 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step by torch.distributed: over Rueda, over gloo and without communication, in the same processes and in turns.
 
-    torchrun --standalone --nproc-per-node 2 bench/c10d_training.py [--wrapper ddp,fsdp] [--model encoder] [--layers 6] [--width 768] [--rounds 7] [--steps 3] [--json FILE]
+    torchrun --standalone --nproc-per-node 2 bench/c10d_training.py [--wrapper ddp,fsdp] [--model encoder] [--layers 6] [--width 768] [--rounds 7]
+        [--steps 3] [--json FILE]
 
-The model `encoder` is like BERT with so many layers. `linear` has so many linear layers, so that communication takes most of a step. Each round makes some steps with each side, in an order that turns from
-round to round; after each step ranks wait for each other. The table has medians over rounds of the mean step, in milliseconds, of rank 0. `of none` is how
-fast training is beside training without communication, a ratio within a round; for FSDP, which has no such side, `of gloo`.
+The model `encoder` is like BERT with so many layers. `linear` has so many linear layers, so that communication takes most of a step. Each round makes
+some steps with each side, in an order that turns from round to round; after each step ranks wait for each other. The table has medians over rounds of
+the mean step, in milliseconds, of rank 0. `of none` is how fast training is beside training without communication, a ratio within a round; for FSDP,
+which has no such side, `of gloo`.
 Sides of DistributedDataParallel: none, gloo, rueda, and shared: rueda after share_buckets(). Of FSDP2: gloo, rueda, and allocated: rueda with
 set_allocate_memory_from_process_group_for_comm().
 """
 
 import argparse
 import datetime
-import json
 import os
 import statistics
 import time
 from pathlib import Path
 
+import performance_page
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -133,13 +135,11 @@ def keep(options, rows):
     figures = [{"figure": f"{row['wrapper']}, {row['side']}", "value": round(row["step_ms"], 1), "peer": round(bases[row["wrapper"]], 1),
                 "ratio": round(row["ratio"], 3), "note": f"peer: {BASE[row['wrapper']]}"}
                for row in rows if row["wrapper"] in bases and row["side"] != BASE[row["wrapper"]]]
-    result = {"title": f"A training step by torch.distributed, {rows[0]['ranks']} ranks on one host", "group": "Training",
-              "date": datetime.date.today().isoformat(), "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-              "command": f"torchrun --standalone --nproc-per-node {rows[0]['ranks']} bench/c10d_training.py --wrapper {options.wrapper} "
-              f"--model {options.model} --layers {options.layers} --width {options.width} --batch {options.batch}", "unit": "ms", "peer": "the peer",
-              "about": [f"{rows[0]['parameters'] / 1e6:.0f} million parameters. Medians of {options.rounds} rounds of {options.steps} steps, in turns."],
-              "figures": figures}
-    Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    ranks = rows[0]["ranks"]
+    performance_page.keep(Path(options.json), f"A training step by torch.distributed, {ranks} ranks on one host", "Training",
+                          f"torchrun --standalone --nproc-per-node {ranks} bench/c10d_training.py", "ms",
+                          f"{rows[0]['parameters'] / 1e6:.0f} million parameters. Medians of {options.rounds} rounds of {options.steps} steps, in turns.",
+                          figures)
 
 
 def main():

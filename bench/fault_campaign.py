@@ -32,11 +32,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import json
 import os
 import random
-import re
 import signal
 import statistics
 import subprocess
@@ -48,8 +45,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
+BENCH = Path(__file__).resolve().parent
+sys.path[:0] = [str(BENCH), str(BENCH / "peers")]
 import fault_peers  # noqa: E402
+import performance_page  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(os.environ.get("RUEDA_BIN", ROOT / "build/bin"))
@@ -268,6 +267,13 @@ class Job:
                     found = more
         return found, self.process.wait(PATIENCE)
 
+    def end_well(self) -> list[str]:
+        """The words of the event that ends the job. Throws Stuck if there are none, or ruedarun has failed."""
+        found, status = self.finish()
+        if status != 0 or found is None:
+            raise Stuck(f"the job has not ended well:\n{''.join(self.said[-40:])}")
+        return found
+
 
 def undisturbed(history: str) -> list[float]:
     """The parameter `exact` after so many steps of so many ranks each: "2:310,1:4"."""
@@ -302,9 +308,7 @@ def campaign(options: argparse.Namespace, kind: str, ranks: int, size: str) -> d
     with started(options, kind, ranks, size) as job:
         for _ in range(options.faults):
             job.disturb(kind, job.wait_for_steps())
-        found, status = job.finish()
-        if status != 0 or found is None:
-            raise Stuck(f"the job has not ended well:\n{''.join(job.said[-40:])}")
+        found = job.end_well()
     # Where the samples that are left cannot be divided, the sampler repeats some, as Horovod's does.
     padding = options.faults * (3 if kind == "joining" else 2) * (ranks - 1)
     print(f"{kind}, {ranks} ranks, {size} parameters: {options.faults} faults, {check(found, padding)}; load {os.getloadavg()[0]:.1f}", flush=True)
@@ -322,10 +326,7 @@ def campaign_of_jobs(options: argparse.Namespace, kind: str, ranks: int, size: s
         with started(options, kind, ranks, size) as job:
             if kind == "start":
                 job.disturb_start(until_steps)
-                found, status = job.finish()
-                if status != 0 or found is None:
-                    raise Stuck(f"the job has not ended well:\n{''.join(job.said[-40:])}")
-                check(found, 2 * (ranks - 1))
+                check(job.end_well(), 2 * (ranks - 1))
             else:
                 job.disturb_end(job.wait_for_steps())
                 measured.ended += job.measured.ended
@@ -382,12 +383,8 @@ def keep(options: argparse.Namespace, rows: dict[tuple[str, int, str], dict[str,
         where += ", with a sharded optimizer"
     if options.spares:
         where += f", with {options.spares} spare{'s' if options.spares > 1 else ''}"
-    result = {"title": f"Ranks killed in an elastic job, {where}", "group": "Failures", "date": datetime.date.today().isoformat(),
-              "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-              "command": ".venv/bin/python bench/fault_campaign.py " + re.sub(r" ?--json \S+", "", " ".join(sys.argv[1:])),
-              "unit": "ms", "peer": "the peer", "about": [f"Medians of {options.faults} faults a row, each at a random moment of a step. No sample was lost."],
-              "figures": figures}
-    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    performance_page.keep(options.json, f"Ranks killed in an elastic job, {where}", "Failures", ".venv/bin/python bench/fault_campaign.py", "ms",
+                          f"Medians of {options.faults} faults a row, each at a random moment of a step. No sample was lost.", figures)
 
 
 def main() -> int:

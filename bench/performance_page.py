@@ -197,7 +197,7 @@ def draw(name: str, result: dict[str, Any], folder: Path) -> None:
 def machine(load: float) -> str:
     """This machine in words."""
     models = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
-    return f"{len(os.sched_getaffinity(0))} cores, {models[0] if models else os.uname().machine}, load {load:.1f}"
+    return f"{os.cpu_count()} cores, {models[0] if models else os.uname().machine}, load {load:.1f}"
 
 
 def figure_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -250,6 +250,13 @@ def text_of(result: dict[str, Any]) -> str:
     head = json.dumps({key: part for key, part in result.items() if key != "figures"}, indent=1, ensure_ascii=False)
     figures = ",\n".join("  " + json.dumps(figure, ensure_ascii=False) for figure in result["figures"])
     return head[:-2] + ',\n "figures": [\n' + figures + "\n ]\n}\n"
+
+
+def keep(path: Path, title: str, group: str, command: str, unit: str, about: str, figures: list[dict[str, Any]]) -> None:
+    """Keeps a result of the script that runs, against peers that the figures name. command: its name; its arguments follow."""
+    arguments = re.sub(r" ?--json[ =]\S+", "", " ".join(sys.argv[1:])).strip()
+    path.write_text(text_of({"title": title, "group": group, "date": datetime.date.today().isoformat(), "machine": machine(os.getloadavg()[0]),
+                             "command": f"{command} {arguments}".strip(), "unit": unit, "peer": "the peer", "about": [about], "figures": figures}), encoding="utf-8")
 
 
 def write(found: dict[str, dict[str, Any]], path: Path) -> None:

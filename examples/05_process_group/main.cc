@@ -21,7 +21,7 @@
 
 namespace {
 
-// Of torchrun, or else of ruedarun, which set them for each rank.
+// The value that torchrun or else ruedarun has set for this rank.
 std::string variable(const char* of_torchrun, const char* of_ruedarun) {
   for (const char* name : {of_torchrun, of_ruedarun}) {
     if (const char* const value = std::getenv(name)) return value;

@@ -76,8 +76,8 @@ c10::intrusive_ptr<c10d::Backend> GroupBackend::shrink(const std::vector<std::in
 }
 
 void GroupBackend::registerOnCompletionHook(CompletionHook::Function&& hook) {
-  onCompletionHook_ = hook;  // for hasHooks()
-  operations_.set_completion_hook(std::move(hook));
+  operations_.set_completion_hook(hook);
+  onCompletionHook_ = std::move(hook);  // for hasHooks()
 }
 
 at::Tensor GroupBackend::allocateTensor(long elements, at::TensorOptions options) {

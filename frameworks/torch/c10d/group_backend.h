@@ -61,12 +61,12 @@ class GroupBackend : public c10d::Backend {
   void waitForPendingWorks() override { operations_.wait_for_completion_hook(); }
   void enableCollectivesTiming() override {}  // times are taken where a hook wants them
 
-  // Of the host, whose device has no index.
+  // Takes the host's device, which has no index.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
   // NOLINTEND(readability-identifier-naming)
 
-  // That the ranks of this host share. Null if they share none, or have too little.
+  // Memory that the ranks of this host share. Null if they share none, or have too little.
   std::shared_ptr<std::byte> shared_memory(std::size_t bytes) { return operations_.shared_memory(bytes); }
 
  protected:

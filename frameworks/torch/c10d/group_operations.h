@@ -68,7 +68,7 @@ class GroupOperations {
     return make_call(type, options.asyncOp, options.timeout);
   }
 
-  // Of an operation without options: the caller goes on, and the group's timeout holds.
+  // A call without options: the caller goes on, and the group's timeout holds.
   GroupCall call(c10d::OpType type) const { return make_call(type, true, c10d::kUnsetTimeout); }
 
   // Begins the group's next operation, and waits for it where the caller would do so at once. Throws
@@ -89,7 +89,7 @@ class GroupOperations {
   // In the group's memory. Throws c10::DistBackendError.
   at::Tensor allocate(TensorPool& pool, std::int64_t elements, at::ScalarType type);
 
-  // That the ranks of this host share. Null if they share none, or have too little.
+  // Memory that the ranks of this host share. Null if they share none, or have too little.
   std::shared_ptr<std::byte> shared_memory(std::size_t bytes);
 
   // From now on the function hears of the end of each operation. Throws c10::Error if there is one.

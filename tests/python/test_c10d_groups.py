@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of torch.distributed over Rueda: how they are found, begin, lose ranks, and end."""
+
+import re
+import textwrap
+
+import pytest
+from c10d_programs import ENVIRONMENT, LAUNCHERS, run, script  # noqa: F401 - script is a fixture
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_killed_rank_is_named(script, launcher, tmp_path):
+    out = run(script(f"""
+        rank, size = begin()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends the others at once
+        dist.all_reduce(torch.ones(1))
+        if rank == 1:
+            time.sleep(0.5)
+            open({str(tmp_path / 'killed')!r}, "w").write(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        words = error_of(lambda: dist.all_reduce(torch.ones(1)))
+        open({str(tmp_path / 'told')!r} + str(rank), "w").write(f"{{time.time()}} {{words}}")
+        again = error_of(lambda: dist.all_reduce(torch.ones(1)))
+        open({str(tmp_path / 'again')!r} + str(rank), "w").write(again)
+        os._exit(7)
+    """), ranks=3, launcher=launcher, status=1 if launcher == "torchrun" else 137)
+    killed = float((tmp_path / "killed").read_text())
+    for rank in (0, 2):
+        when, words = (tmp_path / f"told{rank}").read_text().split(" ", 1)
+        assert float(when) - killed < 1, words
+        assert words.startswith("DistBackendError") and "rank 1" in words and "is lost" in words, words
+        assert "is lost" in (tmp_path / f"again{rank}").read_text()
+
+
+def test_abort(script):
+    out = run(script("""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        if rank == 0:
+            time.sleep(0.3)
+            dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+        say(rank, error_of(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(2)] if rank else time.sleep(1)))
+        dist.destroy_process_group()
+    """))
+    assert re.search(r"1 DistBackendError: .*rank 0.*aborted", out), out
+
+
+def test_a_group_without_its_lost_rank(script):
+    out = run(script("""
+        from torch.distributed import distributed_c10d
+        rank, size = begin(20)
+        other = dist.new_group(ranks=[0, 2], use_local_synchronization=True) if rank != 1 else None
+        if rank == 1:
+            dist.all_reduce(torch.ones(2))
+            os._exit(0)
+        values = torch.ones(2)
+        dist.all_reduce(values)
+        say(error_of(lambda: dist.all_reduce(values)).split(":")[0])
+        group = dist.shrink_group([1], shrink_flags=distributed_c10d.SHRINK_ABORT if rank else distributed_c10d.SHRINK_DEFAULT)
+        values = torch.full((3,), float(dist.get_rank() + 1))
+        dist.all_reduce(values)
+        assert values.tolist() == [3.0] * 3 and dist.get_world_size() == 2 and dist.group.WORLD is group
+        dist.broadcast(values, 1)
+        again = dist.new_group([0, 1])
+        dist.all_reduce(values, group=again)
+        say("rank", dist.get_rank(), "good")
+        dist.destroy_process_group()
+    """), ranks=3)
+    assert sorted(out.splitlines()) == ["DistBackendError"] * 2 + ["rank 0 good", "rank 1 good"]
+
+
+LEFT = """
+    def left():
+        return (len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")),
+                len([line for line in open("/proc/self/maps") if "rueda" in line]), len(os.listdir("/dev/shm")))
+    def settled(wanted):
+        end = time.monotonic() + 5
+        while left()[0] > wanted[0] and time.monotonic() < end:
+            time.sleep(0.01)
+        gc.collect()
+"""
+
+
+def test_many_groups_leave_nothing(script):
+    out = run(script(textwrap.dedent(LEFT) + textwrap.dedent("""
+        rank, size = begin()
+        store = dist.distributed_c10d._get_default_store()
+        def round_():
+            groups = [dist.new_group() for _ in range(10)]
+            order = groups if rank == 0 else groups[::-1]
+            works = [dist.all_reduce(torch.ones(3), group=group, async_op=True) for group in order]
+            for work in works:
+                work.wait()
+            peer = torch.empty(2)
+            work = dist.isend(torch.ones(2), 1 - rank, group=groups[0])
+            dist.recv(peer, 1 - rank, group=groups[0])
+            work.wait()
+            works[0].get_future().wait()
+            for group in order:
+                dist.destroy_process_group(group)
+            dist.barrier()
+        round_()
+        time.sleep(0.5)
+        round_()
+        before = left()
+        for _ in range(3):
+            round_()
+        settled(before)
+        after = left()
+        say("same" if after[0] <= before[0] and after[1] <= before[1] + 1 and after[3] <= before[3] else (before, after))
+        dist.destroy_process_group()
+    """)))
+    assert out == "same\n" * 2
+
+
+def test_groups_of_some_ranks(script):
+    out = run(script("""
+        rank, size = begin()
+        groups = {ranks: dist.new_group(list(ranks)) for ranks in [(0, 2), (1, 2), (1,), (2, 0)]}
+        for ranks, group in groups.items():
+            if rank in ranks:
+                tensor = torch.full((2,), float(rank))
+                dist.all_reduce(tensor, group=group)
+                assert tensor.tolist() == [float(sum(ranks))] * 2
+        mine, all_ = dist.new_subgroups(1)
+        say("good")
+        dist.destroy_process_group()
+    """), ranks=3)
+    assert out == "good\n" * 3
+
+
+@pytest.mark.parametrize("launcher, times", [("torchrun", 4), ("ruedarun", 4), pytest.param("torchrun", 20, marks=pytest.mark.full("torch"))])
+def test_exit_without_destroy(script, launcher, times):
+    path = script("""
+        rank, size = begin()
+        keep = [dist.all_reduce(torch.ones(100), async_op=True).get_future().then(lambda ended: ended.value()) for _ in range(10)]
+        say("end")
+    """)
+    for _ in range(times):
+        assert run(path, launcher=launcher, seconds=60) == "end\n" * 2
+
+
+def test_fork_after_init(script):
+    out = run(script("""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        work.get_future().wait()
+        child = os.fork()
+        if child == 0:
+            words = error_of(lambda: dist.all_reduce(torch.ones(1)))
+            sys.exit(3 if "forked" in words else 4)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        say(status, tensor.item())
+        dist.destroy_process_group()
+    """), seconds=60)
+    assert out == "3 2.0\n" * 2
+
+
+def test_destroy_in_another_order(script):
+    out = run(script("""
+        rank, size = begin()
+        groups = [dist.new_group() for _ in range(3)]
+        for group in groups if rank == 0 else groups[::-1]:
+            dist.destroy_process_group(group)
+        dist.destroy_process_group()
+        dist.init_process_group("rueda")
+        dist.barrier()
+        say("good")
+    """), seconds=60)
+    assert out == "good\n" * 2
+
+
+def test_found_without_an_import(tmp_path, script):
+    """What pip installs: entry points, here in a folder of the test."""
+    about = tmp_path / "rueda-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rueda\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text("[torch.backends]\nrueda = rueda_backend:register\n")
+    path = tmp_path / "plain.py"
+    path.write_text("import torch, torch.distributed as dist, sys\n"
+                    "assert not any(name.startswith('rueda.') for name in sys.modules)\n"
+                    "dist.init_process_group()\n"
+                    "print(dist.get_backend_config(), flush=True)\n"
+                    "dist.all_reduce(torch.ones(1))\n"
+                    "dist.destroy_process_group()\n")
+    for launcher in LAUNCHERS:
+        out = run(path, launcher=launcher, RUEDA_DEFAULT_BACKEND="1", PYTHONPATH=f"{ENVIRONMENT['PYTHONPATH']}:{tmp_path}")
+        assert out.count("cpu:rueda") == 2
+
+
+def test_variables_under_ruedarun(script):
+    path = script("""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        say(*(os.environ.get(name, "-") for name in names))
+    """)
+    lines = sorted(run(path, launcher="ruedarun").splitlines())
+    assert re.fullmatch(r"0 2 0 2 127.0.0.1 \d+", lines[0]) and lines[1] == lines[0].replace("0 2 0", "1 2 1", 1)
+    given = {"MASTER_ADDR": "node7", "MASTER_PORT": "4242", "WORLD_SIZE": "9"}
+    assert sorted(run(path, launcher="ruedarun", **given).splitlines()) == ["- 9 - - node7 4242"] * 2
