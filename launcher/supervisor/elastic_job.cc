@@ -53,6 +53,19 @@ std::string name_of(Worker worker, const Generation& generation) {
   return rank == worker ? fmt::format("rank {} (", rank) : fmt::format("rank {} (worker {}, ", rank, worker);
 }
 
+std::string words_for(const HostPool::Banned& banned) {
+  const std::string name = banned.local_rank ? fmt::format("slot {} of {}", *banned.local_rank, banned.host)
+                                             : "the host " + banned.host;
+  const std::string why =
+      banned.local_rank ? "its last worker did not take part" : "a worker has failed there";
+  if (!banned.time)
+    return fmt::format(
+        "{} is not used again: {} (--blacklist-cooldown-range or --blacklist never would try it later)", name,
+        why);
+  const double seconds = std::chrono::duration<double>(*banned.time).count();
+  return fmt::format("{} is not used for {:.1f} s: {}", name, seconds, why);
+}
+
 std::string workers_in_words(const RankSet& workers) {
   if (workers.count() == 1) return fmt::format("worker {} has", workers.first());
   return fmt::format("{} workers have", workers.count());
@@ -107,7 +120,7 @@ void ElasticJob::ended(Worker worker, bool failed) {
   leaving_.erase(worker);
   coming_.workers.remove(RankSet::of(worker));
   if (failed) {
-    hosts_.failed(worker, membership_.has_taken_part(worker), clock_now());
+    free_slot_of(worker);
     return lose(worker);
   }
   hosts_.ended_well(worker);
@@ -126,13 +139,19 @@ void ElasticJob::lose(Worker worker) {
   agents_.tell_all(agents::PeerEnded{worker, words});
 }
 
+// Of a worker that has failed.
+void ElasticJob::free_slot_of(Worker worker) {
+  const auto banned = hosts_.failed(worker, membership_.has_taken_part(worker), clock_now());
+  if (banned) news_.blacklist.push_back(words_for(*banned));
+}
+
 // Of a host of the start the other ranks are told by the next generation.
 void ElasticJob::cannot_start(int host, const std::string& why) {
   for (int worker; (worker = job_.unstarted_on(host)) >= 0;) {
     job_.note_cannot_start(worker);
     agents_.tell(host, agents::EndWorker{worker, false});  // another one of these may have started
     coming_.workers.remove(RankSet::of(worker));
-    hosts_.failed(worker, false, clock_now());
+    free_slot_of(worker);
     membership_.lost(worker);
     if (!cause_) cause_ = worker;
     output_.say(fmt::format("ruedarun: worker {} cannot be started: {}", worker, why));
@@ -275,6 +294,7 @@ void ElasticJob::say_what_has_changed(const std::optional<Generation>& next, con
                             next                     ? "; going on with " + ranks
                             : membership_.is_short() ? "; waiting for others, since too few are left"
                                                      : ""));
+  for (const std::string& words : std::exchange(news_.blacklist, {})) output_.say("ruedarun: " + words);
   const RankSet joined = next ? next->workers - news_.known : RankSet();
   if (next) {
     for (const std::string& words : std::exchange(news_.over, {}))
@@ -320,8 +340,8 @@ void ElasticJob::see_to_hosts(Clock::time_point now) {
     hosts_.lose(host, now);
   }
   for (const Worker worker : hosts_.take_blacklisted()) {
-    output_.say(fmt::format("ruedarun: {}{}) is ended: another one has failed on its host",
-                            name_of(worker, membership_.generation()), job_.place_of(worker)));
+    news_.blacklist.push_back(fmt::format("{}{}) is ended: another one has failed on its host",
+                                          name_of(worker, membership_.generation()), job_.place_of(worker)));
     agents_.tell(job_.host_of(worker), agents::EndWorker{worker, false});
     membership_.lost(worker);
   }

@@ -74,7 +74,9 @@ class ElasticJob {
     RankSet known;                  // workers that have been in a generation
     std::vector<std::string> lost;  // just now, in words
     std::vector<std::string> over;  // workers that have ended well while the others go on
-    Membership::Due due;            // as workers have been told
+    // Just now, in words: slots and hosts that are on the blacklist, and workers that end for it.
+    std::vector<std::string> blacklist;
+    Membership::Due due;  // as workers have been told
     std::string discovery_failure;
   };
 
@@ -90,6 +92,7 @@ class ElasticJob {
   bool nobody_can_come() const;
   void give_up();
   void lose(Worker worker);
+  void free_slot_of(Worker worker);
   void retire(const std::vector<Worker>& workers);
   void end_silent(Worker worker);
   void end_those_that_stay(Clock::time_point now);

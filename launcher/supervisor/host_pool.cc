@@ -225,18 +225,26 @@ void HostPool::ended_well(Worker worker) {
   if (const auto [host, slot] = place_of(worker); slot != nullptr) slot->worker.reset();
 }
 
-void HostPool::failed(Worker worker, bool took_part, Time now) {
+std::optional<HostPool::Banned> HostPool::failed(Worker worker, bool took_part, Time now) {
   const auto [host, slot] = place_of(worker);
-  if (slot == nullptr) return;
+  if (slot == nullptr) return std::nullopt;
   slot->worker.reset();
   std::erase(blacklisted_, worker);
+  const auto time_of = [&](const Ban& ban) {
+    return ban.until == Time::max() ? std::nullopt : std::optional<Duration>(ban.until - now);
+  };
   if (blacklist_ == Blacklist::host && host->is_in_use()) {
+    const Banned banned{.host = host->name};
     close(*host, blacklisted_);
-    put_off(bans_[host->name], now);
-    list_again(*host);
-  } else if (!took_part) {
-    put_off(slot->ban, now);
+    Ban& ban = bans_[banned.host];
+    put_off(ban, now);
+    list_again(*host);  // which moves the hosts
+    return Banned{.host = banned.host, .time = time_of(ban)};
   }
+  if (took_part) return std::nullopt;
+  put_off(slot->ban, now);
+  if (slot->closed || !host->is_in_use()) return std::nullopt;  // it is not used anyway
+  return Banned{host->name, static_cast<int>(slot - host->slots.data()), time_of(slot->ban)};
 }
 
 std::vector<Worker> HostPool::take_blacklisted() { return std::exchange(blacklisted_, {}); }

@@ -61,9 +61,15 @@ class HostPool {
   std::optional<Opening> opening(Time now) const;
   void fill(const Opening& opening, Worker worker);
 
+  // A slot, or a whole host, that is not used for some time, or never again.
+  struct Banned {
+    std::string host;
+    std::optional<int> local_rank{};  // of the slot
+    std::optional<Duration> time{};
+  };
   // The worker has ended. `took_part`: it has been in a generation that formed.
   void ended_well(Worker worker);
-  void failed(Worker worker, bool took_part, Time now);
+  std::optional<Banned> failed(Worker worker, bool took_part, Time now);
   // Workers of hosts that are on the blacklist: they have to end.
   std::vector<Worker> take_blacklisted();
 

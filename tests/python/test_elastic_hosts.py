@@ -263,6 +263,8 @@ def test_all_hosts_blacklisted(hosts):
         job.kill(1)
         status, said = job.end()
     assert status == 128 + signal.SIGKILL and "no worker is left" in said, said
+    lost, banned, ended = (said.index(words) for words in ("was killed by signal 9", "the host localhost is not used again", "rank 0 (process"))
+    assert lost < banned < ended, said
     assert re.search(r"rank 0 \(process \d+ on \S+\) is ended: another one has failed on its host", said), said
 
 
@@ -297,6 +299,7 @@ def test_a_slot_whose_process_dies_at_once_is_tried_again_after_its_cooldown():
         job.wait_for(r"step 10\b")
         job.kill(1)
         job.wait_for(r"worker 2 \(process \d+ on \S+\) ended with status 3")
+        job.wait_for(r"ruedarun: slot 1 of \S+ is not used for [12]\.\d s: its last worker did not take part")
         job.wait_for(r"worker 3 begins as rank 1 of 2 ")
         status, said = job.end()
     assert status == 0, said

@@ -237,6 +237,7 @@ def test_too_few_and_nobody_can_come():
         status, said = job.end()
     assert status == 128 + signal.SIGKILL, said
     assert "worker 2 (process" in said and "ended with status 3" in said
+    assert re.search(r"ruedarun: slot 0 of \S+ is not used again: its last worker did not take part", said), said
     assert "ruedarun: the job cannot go on: too few ranks are left" in said
 
 

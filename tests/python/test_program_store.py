@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs whose ranks the program numbers, and which find one another in a store that the program has given to init()."""
 
+import functools
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import textwrap
 import time
 
 import pytest
+import warm_processes
 from hand_started import BIN, CLEAN, Job, check, free_port, mpiexec
 
 PATH = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "OMP_NUM_THREADS": "1"}
@@ -86,6 +88,17 @@ for job in range(3):
 """
 
 
+@functools.cache
+def warm_server():
+    return warm_processes.Server({**CLEAN, **PATH})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_of_the_server():
+    yield
+    warm_server().close()
+
+
 class Ranks(Job):
     """Processes that run BEGIN and `script`. `ranks`: which of them are started, in this order."""
 
@@ -94,9 +107,7 @@ class Ranks(Job):
         path.write_text(BEGIN + textwrap.dedent(script))
         self.ranks = []
         for rank in range(size) if ranks is None else ranks:
-            command = [sys.executable, str(path), kind, str(place), str(rank), str(size)]
-            self.ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                               env={**CLEAN, **PATH, **environment}))
+            self.ranks.append(warm_server().start([path, kind, place, rank, size], {**CLEAN, **PATH, **environment}))
             time.sleep(delay)
 
 

@@ -42,18 +42,39 @@ def test_elastic_mnist_learns_without_being_elastic():
     assert last_number(r"accuracy ([\d.]+) %", out) > 50, out
 
 
-def test_elastic_mnist_goes_on_without_a_rank():
-    command = [BIN / "ruedarun", "-np", "2", "--min-np", "1", sys.executable, EXAMPLES / "mnist.py", "--samples", "2400", "--epochs", "2", "--elastic",
-               "--log-interval", "1"]
+def run_and_kill(script, *arguments, at):
+    """What a job of two ranks says of which worker 1 is killed when a line has `at`."""
+    command = [BIN / "ruedarun", "-np", "2", "--min-np", "1", sys.executable, EXAMPLES / script, *arguments]
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env={**os.environ, "OMP_NUM_THREADS": "1"}) as job:
-        said = ""
+        said, killed = "", False
         for line in job.stdout:
             said += line
-            if "epoch 1, 640/2400" in line:
+            if at in line and not killed:
+                killed = True
                 os.kill(process_of_worker(1, job.pid), 9)
     assert job.returncode == 0 and "was killed by signal 9" in said, said
+    return said
+
+
+def test_elastic_mnist_goes_on_without_a_rank():
+    said = run_and_kill("mnist.py", "--samples", "2400", "--epochs", "2", "--elastic", "--log-interval", "1", at="epoch 1, 640/2400")
     assert last_number(r"accuracy ([\d.]+) %", said) > 50, said
+
+
+@pytest.mark.full("torch")
+def test_elastic_imagenet_goes_on_without_a_rank():
+    said = run_and_kill("imagenet_elastic.py", "--samples", "320", "--epochs", "4", at="epoch 1 on 2 ranks")
+    assert re.search(r"epoch 4 on [12] ranks: loss", said) and last_number(r"loss ([\d.]+)", said) < 2.4, said
+
+
+@pytest.mark.full("torch")
+def test_elastic_benchmark_goes_on_without_a_rank():
+    """A commit comes once in two batches, so some may come again. The learning rate follows the number of ranks."""
+    said = run_and_kill("synthetic_benchmark_elastic.py", "--num-iters", "8", "--image-size", "32", at="iteration 2")
+    assert "the ranks are 1 now" in said, said
+    ranks, rate, batches = re.findall(r"on (\d) ranks: .*learning rate ([\d.]+), (\d+) batches", said)[-1]
+    assert float(rate) == 0.01 * int(ranks) and 3 + 8 * 5 <= int(batches) < 3 + 11 * 5, said
 
 
 def test_imagenet_goes_on_from_its_checkpoint(tmp_path):

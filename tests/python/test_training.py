@@ -25,6 +25,10 @@ SMALL = ("--batch", 4, "--steps", 24, "--dropout", 0.1, "--eval-first", "no", "-
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+def full(*flags):
+    return pytest.param(flags, marks=pytest.mark.full("examples"))
+
+
 def command(output, *flags, ranks=None, launcher=()):
     words = [RUEDA_BIN / "train_bert", "--output", output, *SMALL]
     for flag, value in zip(flags[::2], flags[1::2], strict=True):  # those given here win
@@ -72,9 +76,9 @@ def cut_back(output, copy, to):
             shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("flags", [(), ("--shard", "yes"), ("--optimizer", "lamb", "--backward-passes-per-step", 2),
-                                   ("--sync", "diloco:3"), ("--sync", "adaptive"), ("--sync", "one_step_late"),
-                                   ("--task", "nq")], ids=lambda flags: "-".join(map(str, flags[1::2])) or "plain")
+@pytest.mark.parametrize("flags", [(), ("--shard", "yes"), ("--sync", "adaptive"), full("--optimizer", "lamb", "--backward-passes-per-step", 2),
+                                   full("--sync", "diloco:3"), full("--sync", "one_step_late"), full("--task", "nq")],
+                         ids=lambda flags: "-".join(map(str, flags[1::2])) or "plain")
 def test_a_resumed_run_has_the_bits_of_one_at_once(tmp_path, flags):
     whole = train(tmp_path / "whole", *flags, "--checkpoint-every", 12, ranks=2)
     newest = min(int(name.removeprefix("step-")) for name in checkpoints(tmp_path / "whole"))
@@ -102,7 +106,8 @@ def test_a_killed_run_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("flags, limit", [(("--dtype", "float64"), 1e-9), (("--shard", "yes", "--optimizer", "sgd"), 1e-5),
-                                          (("--task", "mlm", "--dtype", "float64", "--backward-passes-per-step", 2), 1e-9)],
+                                          pytest.param(("--task", "mlm", "--dtype", "float64", "--backward-passes-per-step", 2), 1e-9,
+                                                       marks=pytest.mark.full("examples"))],
                          ids=["float64", "shards", "mlm"])
 def test_another_number_of_ranks_goes_on_with_the_same_global_batch(tmp_path, flags, limit):
     load_file = pytest.importorskip("safetensors.torch").load_file
@@ -274,7 +279,7 @@ def test_evaluation_on_the_way_changes_nothing(tmp_path):
     assert often["parameters_hash"] == plain["parameters_hash"] and often["f1"] == plain["f1"]
 
 
-@pytest.mark.parametrize("flags", [(), ("--clip", 0), ("--clip", 0, "--sync", "never"), ("--sync", "local_sgd:3")],
+@pytest.mark.parametrize("flags", [(), full("--clip", 0), full("--clip", 0, "--sync", "never"), ("--sync", "local_sgd:3")],
                          ids=["clipped", "as-it-is", "never", "apart"])
 def test_a_training_that_diverges_ends_and_saves_nothing(tmp_path, flags):
     every = () if "never" in flags else ("--checkpoint-every", 1)

@@ -138,7 +138,7 @@ def test_each_card_carries_an_allreduce_once():
     assert max(sent.values()) <= 1.02 * least, (sent, least)
 
 
-@pytest.mark.parametrize("network", ["tcp", "mpi"])
+@pytest.mark.parametrize("network", ["tcp", pytest.param("mpi", marks=pytest.mark.full("core"))])
 @pytest.mark.parametrize("suite", ["allreduce", "allgather", "broadcast", "reducescatter", "strides"])
 def test_operations_conform_on_hosts_of_different_size(suite, network):
     status, _, err = job("--virtual-hosts", 3, "--rate", "1gbit", "-np", 5, BIN / "conformance", suite, RUEDA_NETWORK=network)

@@ -36,7 +36,8 @@ constexpr auto kPatienceWithJob = sanitized(500s, 200s);
 // RUEDA_GENERATIONS says it otherwise.
 std::uint64_t generations_to_form() {
   const char* text = std::getenv("RUEDA_GENERATIONS");
-  return text == nullptr ? sanitized(100, 1000) : std::strtoull(text, nullptr, 10);
+  if (text != nullptr) return std::strtoull(text, nullptr, 10);
+  return in_full("core") ? sanitized(100, 1000) : 100;
 }
 
 // Purpose: how a generation is to end. The same on all its ranks.

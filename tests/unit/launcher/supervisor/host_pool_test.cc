@@ -145,6 +145,28 @@ TEST(HostPool, HorovodsRuleEndsAllOnTheHostOfALostWorker) {
   EXPECT_EQ(pool.hosts.host_to_start(4, kTimeZero + 1h), std::nullopt);  // for ever
 }
 
+TEST(HostPool, AFailureSaysWhatIsNotUsedAndForHowLong) {
+  Pool pool(4);
+  EXPECT_FALSE(pool.hosts.failed(0, true, kTimeZero));
+  const auto slot = pool.hosts.failed(3, false, kTimeZero);
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(slot->host, "b");
+  EXPECT_EQ(slot->local_rank, 1);
+  EXPECT_EQ(slot->time, std::nullopt);
+  pool.hosts.use({{"a", 2}});
+  EXPECT_FALSE(pool.hosts.failed(2, false, kTimeZero));  // its host is not used anyway
+  EXPECT_FALSE(pool.hosts.failed(7, false, kTimeZero));  // nobody knows it
+
+  Pool of_hosts(4, Blacklist::host, Cooldown{10s, 600s});
+  const auto host = of_hosts.hosts.failed(1, true, kTimeZero);
+  ASSERT_TRUE(host);
+  EXPECT_EQ(host->host, "a");
+  EXPECT_EQ(host->local_rank, std::nullopt);
+  ASSERT_TRUE(host->time);
+  EXPECT_GE(*host->time, 10s);
+  EXPECT_LE(*host->time, 20s);
+}
+
 TEST(HostPool, WithoutABlacklistFailuresPutOffForAMinuteAtMost) {
   Pool pool(2, Blacklist::never);
   for (int i = 0; i < 10; ++i) {
