@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/base/log.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/training/regression.h"
 #include "tests/threads/torch/elastic/elastic_job.h"
 
@@ -75,6 +76,7 @@ TEST_P(ShardedLosses, OfAnyRankAtAnyMomentLeaveNoTrace) {
   for (const Moment moment : kMoments) {
     for (Worker victim = 0; victim < 3; ++victim) {
       for (const bool replaced : {false, true}) {
+        if (!in_full("torch") && replaced == (victim == 1)) continue;  // each of the three once a moment
         SCOPED_TRACE(
             fmt::format("worker {}, moment {}, replaced {}", victim, static_cast<int>(moment), replaced));
         Story lost = story(3, {{victim, 5, moment}});
@@ -84,7 +86,7 @@ TEST_P(ShardedLosses, OfAnyRankAtAnyMomentLeaveNoTrace) {
       }
     }
   }
-  EXPECT_GT(joined, 3);
+  EXPECT_GT(joined, 1);
 }
 
 TEST_P(ShardedLosses, OfTwoThatAreNoNeighboursLeaveNoTrace) {
@@ -108,7 +110,8 @@ TEST_P(ShardedLosses, OneAfterAnotherLeaveNoTrace) {
 
 TEST_P(ShardedLosses, BetweenFullCommitsLeaveNoTrace) {
   for (const Moment moment : kMoments) {
-    for (const std::int64_t step : {1, 5, 6}) {  // 5: the next commit follows this step
+    for (const std::int64_t step : {5, 1, 6}) {  // 5: the next commit follows this step
+      if (step != 5 && !in_full("torch")) continue;
       Story lost = story(3, {{1, step, moment}});
       lost.commit_interval = 3;
       expect_no_trace(lost);
@@ -125,7 +128,7 @@ TEST_P(ShardedLosses, OfRanksOfWhichSomeHaveEmptyPartsLeaveNoTrace) {
 }
 
 TEST_P(ShardedLosses, AtRandomLeaveNoTrace) {
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < (in_full("torch") ? 25 : 6); ++round) {
     const auto victim = static_cast<Worker>(round % 3);
     Story lost = story(3, {{victim, 4 + round % 5, Moment::any}});
     lost.commit_interval = round % 4 == 3 ? 2 : 1;
