@@ -297,6 +297,29 @@ Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::
   return scope.runtime().submit(std::move(submission));
 }
 
+Handle gather_async(std::string name, ConstTensorView input, Rank root, Scope scope) {
+  Submission submission = submission_for(scope, Operation::gather, std::move(name), std::move(input));
+  submission.request.root = root;
+  return scope.runtime().submit(std::move(submission));
+}
+
+Handle scatter_async(std::string name, ConstTensorView input, Rank root, std::vector<std::int64_t> splits,
+                     Scope scope) {
+  Submission submission = submission_for(scope, Operation::scatter, std::move(name), std::move(input));
+  submission.request.root = root;
+  submission.splits = std::move(splits);
+  return scope.runtime().submit(std::move(submission));
+}
+
+Handle reduce_async(std::string name, ConstTensorView input, TensorView output, Rank root,
+                    Reduction reduction, Scope scope) {
+  Submission submission =
+      submission_for(scope, Operation::reduce, std::move(name), std::move(input), reduction);
+  submission.request.root = root;
+  submission.output = std::move(output);
+  return scope.runtime().submit(std::move(submission));
+}
+
 Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction, Scope scope) {
   return scope.runtime().submit(
       submission_for(scope, Operation::reducescatter, std::move(name), std::move(input), reduction));

@@ -6,17 +6,20 @@
 namespace rueda {
 namespace {
 
-//   name, reduces, fusable, has a root, same shape, ragged, moves data, makes its output
+//   name, reduces, fusable, has a root, same shape, ragged, moves data, makes its output, carried out as
 constexpr std::array<OperationTraits, kOperationCount> kOperations{{
-    {"allreduce", true, true, false, true, false, true, false},
-    {"allgather", false, false, false, false, true, true, true},
-    {"broadcast", false, false, true, true, false, true, false},
-    {"alltoall", false, false, false, false, true, true, true},
-    {"reducescatter", true, false, false, true, false, true, true},
-    {"barrier", false, false, false, true, false, true, false},
-    {"join", false, false, false, true, false, false, false},
-    {"add_process_set", false, false, false, true, false, false, false},
-    {"remove_process_set", false, false, true, true, false, false, false},
+    {"allreduce", true, true, false, true, false, true, false, Operation::allreduce},
+    {"allgather", false, false, false, false, true, true, true, Operation::allgather},
+    {"broadcast", false, false, true, true, false, true, false, Operation::broadcast},
+    {"alltoall", false, false, false, false, true, true, true, Operation::alltoall},
+    {"reducescatter", true, false, false, true, false, true, true, Operation::reducescatter},
+    {"reduce", true, true, true, true, false, true, false, Operation::allreduce},
+    {"gather", false, false, true, false, true, true, true, Operation::alltoall},
+    {"scatter", false, false, true, false, true, true, true, Operation::alltoall},
+    {"barrier", false, false, false, true, false, true, false, Operation::barrier},
+    {"join", false, false, false, true, false, false, false, Operation::join},
+    {"add_process_set", false, false, false, true, false, false, false, Operation::add_process_set},
+    {"remove_process_set", false, false, true, true, false, false, false, Operation::remove_process_set},
 }};
 
 }  // namespace

@@ -21,6 +21,9 @@ struct OperationTraits {
   bool ragged_first_axis;  // ranks may differ in the first dimension, and must agree in the others
   bool moves_data;         // is carried out by a backend
   bool makes_output;       // finds the shape of its output itself
+  // What a Plan for it says: a reduce is an allreduce whose result only the root keeps, a gather or scatter
+  // an alltoall in which only the root receives or gives rows.
+  Operation carried_out_as;
 };
 
 // The row of an operation.

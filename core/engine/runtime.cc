@@ -162,7 +162,7 @@ Handle Runtime::submit(Submission&& submission, std::string_view prefix) {
   rules_.check(submission);
   make_ready(submission);
   if (!prefix.empty()) submission.request.name = next_name(prefix, submission.request.process_set);
-  rules_.complete(submission.request);
+  rules_.complete(submission);
   const auto state = std::make_shared<HandleState>(shared_.waiters, std::move(submission));
   captures_.add(state);
   Entry entry(state);
@@ -178,7 +178,7 @@ std::vector<Handle> Runtime::submit_group(std::vector<Submission> group) {
   std::vector<std::shared_ptr<HandleState>> states;
   std::vector<Handle> handles;
   for (Submission& submission : group) {
-    rules_.complete(submission.request);
+    rules_.complete(submission);
     states.push_back(std::make_shared<HandleState>(shared_.waiters, std::move(submission)));
     captures_.add(states.back());
     handles.emplace_back(states.back());

@@ -38,10 +38,11 @@ class Handle {
   // valid.
   bool wait_until(std::chrono::steady_clock::time_point deadline) const;
 
-  // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter) left
-  // it. The memory belongs to whoever the submission's `allocate` says; without one, to this Handle.
+  // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter,
+  // gather, scatter) left it. The memory belongs to whoever the submission's `allocate` says; without one, to
+  // this Handle.
   const TensorView& output() const;
-  // After wait() of an alltoall: how many rows came from each rank.
+  // After wait() of an alltoall, gather or scatter: how many rows came from each rank.
   const std::vector<std::int64_t>& received_splits() const;
   // After wait() of an allreduce with Reduction::measure: the sum of the squares, in float64, of those
   // elements of the result, as it is stored, that this rank counts. Each element is counted by one rank of

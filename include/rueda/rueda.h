@@ -70,8 +70,8 @@ bool is_initialized();
 
 // This process's rank, and the number of ranks. "Local" counts the ranks of this host; "cross" counts the
 // ranks of equal local_rank, over hosts. These are Horovod's terms. In an elastic job a process keeps
-// its local_rank while others come and go, and who comes gets the lowest free one. In a forked child they are those of its
-// parent. They throw NotInitialized before init() and after shutdown().
+// its local_rank while others come and go, and who comes gets the lowest free one. In a forked child they are
+// those of its parent. They throw NotInitialized before init() and after shutdown().
 Rank rank();
 Rank size();
 Rank local_rank();
@@ -123,6 +123,23 @@ Handle alltoall_async(std::string name, ConstTensorView input, std::vector<std::
 // each of the first n % size ranks. Same shape and dtype on all ranks.
 Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction = {},
                            Scope scope = {});
+
+// output = the reduction over all ranks of `input`, on rank `root` of the job only. The other ranks' outputs
+// are neither read nor written, and may have no memory. Same shape and dtype on all ranks. In place: give the
+// same view twice. An adasum, top-k compression and `measure` are for allreduce only.
+Handle reduce_async(std::string name, ConstTensorView input, TensorView output, Rank root,
+                    Reduction reduction = {}, Scope scope = {});
+
+// Handle::output() on rank `root` of the job = what allgather_async gives; on the others it has no rows.
+// Handle::received_splits() = how many rows came from each rank. The first dimension may differ by rank; the
+// others and the dtype may not.
+Handle gather_async(std::string name, ConstTensorView input, Rank root, Scope scope = {});
+
+// Handle::output() = this rank's rows of `input` of rank `root` of the job: the first splits[0] rows are rank
+// 0's, the next splits[1] rank 1's, and so on; empty `splits` give equal parts. The others give an `input`
+// without rows, whose dtype and other dimensions are those of the root's, and no splits.
+Handle scatter_async(std::string name, ConstTensorView input, Rank root,
+                     std::vector<std::int64_t> splits = {}, Scope scope = {});
 
 // Several allreduces that are carried out together, or fail together: all ranks give the same number. Output
 // i belongs to the operation "name.i". Throws InvalidArgument when inputs and outputs differ in number.

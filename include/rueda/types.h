@@ -61,19 +61,23 @@ enum class ReductionOrder : std::uint8_t { any, fixed };
 // values that are needed at once. What else is reduced travels whole.
 enum class Compression : std::uint8_t { none, fp16, bf16, topk };
 
-// The last three concern who takes part; they move no data, and no backend sees them.
+// Those with a root but broadcast are carried out as others (OperationTraits). The last three concern who
+// takes part; they move no data, and no backend sees them.
 enum class Operation : std::uint8_t {
   allreduce,
   allgather,
   broadcast,
   alltoall,
   reducescatter,
+  reduce,
+  gather,
+  scatter,
   barrier,
   join,
   add_process_set,
   remove_process_set,
 };
-inline constexpr int kOperationCount = 9;
+inline constexpr int kOperationCount = 12;
 
 std::size_t size_of(DataType dtype);     // bytes of one element
 bool is_floating_point(DataType dtype);  // the 16-bit ones too

@@ -46,6 +46,9 @@ std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::
     case Operation::reducescatter:
       return reducescatter(route, ScaledReduction::of(plan, route.group.size), entries.front());
     case Operation::barrier: return barrier(route);
+    case Operation::reduce:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::join:
     case Operation::add_process_set:
     case Operation::remove_process_set: break;

@@ -266,6 +266,9 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& c
     case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, context);
     case Operation::allreduce:
     case Operation::alltoall:
+    case Operation::reduce:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

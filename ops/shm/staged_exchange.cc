@@ -351,6 +351,9 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkContext& c
     }
     case Operation::reducescatter: return std::make_unique<Reducescatter>(plan, entry, context, memory);
     case Operation::allreduce:
+    case Operation::reduce:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

@@ -81,6 +81,33 @@ void bind_broadcast(py::module_& module, const char* async, const char* awaited,
       });
 }
 
+// Operations with a root that bind_broadcast() does not know.
+void bind_rooted(py::module_& module) {
+  for (const bool in_place : {false, true}) {
+    bind_both<at::Tensor, Rank, Name, ReduceOp, double, double>(
+        module, in_place ? "reduce_async_" : "reduce_async", in_place ? "reduce_" : "reduce",
+        [=](const at::Tensor& tensor, Rank root, const Name& name, ReduceOp op, double prescale,
+            double postscale, const Scope& scope) {
+          const Reduction reduction{.op = op, .prescale_factor = prescale, .postscale_factor = postscale};
+          std::string full_name = name_of("reduce", name, scope);
+          return in_place ? reduce_async_(tensor, root, std::move(full_name), reduction, scope)
+                          : reduce_async(tensor, root, std::move(full_name), reduction, scope);
+        });
+  }
+  bind_both<at::Tensor, Rank, Name>(
+      module, "gather_async", "gather",
+      [](const at::Tensor& tensor, Rank root, const Name& name, const Scope& scope) {
+        return gather_async(tensor, root, name_of("gather", name, scope), scope);
+      });
+  bind_both<at::Tensor, Rank, std::optional<std::vector<std::int64_t>>, Name>(
+      module, "scatter_async", "scatter",
+      [](const at::Tensor& tensor, Rank root, const std::optional<std::vector<std::int64_t>>& splits,
+         const Name& name, const Scope& scope) {
+        return scatter_async(tensor, root, splits.value_or(std::vector<std::int64_t>()),
+                             name_of("scatter", name, scope), scope);
+      });
+}
+
 void bind_moves(py::module_& module) {
   module.def("allgather_async", [](const at::Tensor& tensor, const Name& name, Members set) {
     const Scope scope = scope_of(set);
@@ -117,6 +144,7 @@ void bind_operations(py::module_& module) {
   bind_handle(module);
   bind_reductions(module);
   bind_moves(module);
+  bind_rooted(module);
   module.def(
       "capture",
       [](const py::function& body, Members set) {

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rueda as a backend of torch.distributed.
 #include <pybind11/chrono.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/control_plane/Handlers.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <vector>
 
+#include "frameworks/torch/c10d/flight_recorder.h"
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/process_group.h"
 #include "frameworks/torch/c10d/shared_buckets.h"
@@ -24,13 +29,23 @@ namespace {
 c10::intrusive_ptr<ProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                     int size, const std::string& backend,
                                                     const std::string& group,
+                                                    const std::vector<std::uint64_t>& ranks,
                                                     std::chrono::milliseconds timeout) {
-  return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{backend, group}, timeout);
+  return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{backend, group, ranks}, timeout);
 }
 
 // Throws RuntimeError if the Reducer has a hook.
 void share_buckets(c10d::Reducer& reducer, const c10::intrusive_ptr<ProcessGroup>& group) {
   reducer.register_comm_hook(std::make_unique<SharedBuckets>(group));
+}
+
+py::bytes flight_record() {
+  std::string record;
+  {
+    const WithoutPythonLock unlocked;  // lines of the program need it on the way
+    record = FlightRecorder::of_process().pickled();
+  }
+  return record;
 }
 
 }  // namespace
@@ -41,6 +56,11 @@ void bind_process_group(py::module_& module) {
       .def(py::init(&make_process_group), NoPythonLock())
       .def("_set_default_timeout", &ProcessGroup::setTimeout, py::arg("timeout"));
   module.def("share_buckets", &share_buckets);
+  module.def("flight_record", &flight_record);
+  c10d::control_plane::registerHandler("rueda_trace_json", [](const auto&, auto& response) {
+    response.setContent(FlightRecorder::of_process().json(), "application/json");
+    response.setStatus(200);
+  });
   module.def(
       "end_process_groups", [] { GroupJobs::of_process().end_all(); }, NoPythonLock());
 }

@@ -15,7 +15,8 @@ namespace {
 
 constexpr Operation kOperations[] = {Operation::allreduce, Operation::allreduce, Operation::allreduce,
                                      Operation::allreduce, Operation::allgather, Operation::broadcast,
-                                     Operation::alltoall,  Operation::barrier,   Operation::reducescatter};
+                                     Operation::alltoall,  Operation::barrier,   Operation::reducescatter,
+                                     Operation::reduce,    Operation::gather,    Operation::scatter};
 
 }  // namespace
 

@@ -165,6 +165,9 @@ class NcclReference final : public Reference {
         return launch_reducescatter(end, sum, from, to, std::vector<std::int64_t>(members, output.elements()),
                                     size_of(what.dtype));
       case Operation::alltoall: return launch_alltoall(end, from, to, parts_of(input), parts_of(output));
+      case Operation::reduce:
+      case Operation::gather:
+      case Operation::scatter:
       case Operation::barrier:
       case Operation::join:
       case Operation::add_process_set:

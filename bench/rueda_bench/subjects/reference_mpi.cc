@@ -47,6 +47,9 @@ void run(CollectiveBuffers& buffers) {
       MPI_Reduce_scatter_block(input, output, part, type, MPI_SUM, MPI_COMM_WORLD);
       break;
     case Operation::alltoall: MPI_Alltoall(input, part, type, output, part, type, MPI_COMM_WORLD); break;
+    case Operation::reduce:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

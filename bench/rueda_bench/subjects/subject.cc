@@ -113,6 +113,9 @@ class StackSubject final : public Subject {
       case Operation::reducescatter:
         return reducescatter_async(name, buffers.input(), {ReduceOp::sum}, awaited());
       case Operation::alltoall: return alltoall_async(name, buffers.input(), {}, awaited());
+      case Operation::reduce:
+      case Operation::gather:
+      case Operation::scatter:
       case Operation::barrier:
       case Operation::join:
       case Operation::add_process_set:

@@ -98,6 +98,9 @@ int CollectiveBuffers::expected(std::size_t i) const {
     case Operation::reducescatter: return sum(static_cast<std::size_t>(rank_) * part + i);
     case Operation::alltoall:
       return value(static_cast<Rank>(i / part), static_cast<std::size_t>(rank_) * part + i % part);
+    case Operation::reduce:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

@@ -62,8 +62,26 @@ bool operator==(const Plan& a, const Plan& b) {
   return words(a) == words(b);
 }
 
+namespace {
+
+// All but the operation, of a Request or of a Plan.
+template <class Terms>
+auto other_terms(Terms& terms) {
+  return std::tie(terms.process_set, terms.dtype, terms.reduce_op, terms.prescale_factor,
+                  terms.postscale_factor, terms.reduction_order, terms.compression, terms.measure,
+                  terms.device, terms.capture);
+}
+
+}  // namespace
+
+bool shares_terms(const Plan& plan, const Request& request) {
+  return plan.operation == traits(request.operation).carried_out_as &&
+         other_terms(plan) == other_terms(request);
+}
+
 void take_terms(Plan& plan, const Request& request) {
-  shared_terms(plan) = shared_terms(request);
+  plan.operation = traits(request.operation).carried_out_as;
+  other_terms(plan) = other_terms(request);
   plan.compression_share = request.compression_share;
   plan.root = request.root;
 }
@@ -74,7 +92,7 @@ bool can_be(const Plan& plan) {
   if (pairs && (plan.operation != Operation::allreduce || plan.reduce_op == ReduceOp::adasum)) return false;
   if (plan.compression == Compression::topk && (!alone || plan.reduction_order != ReductionOrder::any))
     return false;
-  auto agrees = [&](const PlanTensor& tensor) { return shared_terms(*tensor.request) == shared_terms(plan); };
+  auto agrees = [&](const PlanTensor& tensor) { return shares_terms(plan, *tensor.request); };
   return alone || (traits(plan.operation).fusable && std::ranges::all_of(plan.tensors, agrees));
 }
 

@@ -52,7 +52,7 @@ struct Plan {
 
   // Not on their way; the receiver finds them out. First what its tensors' requests have in common.
   ProcessSetId process_set = kWorld;
-  Operation operation = Operation::allreduce;
+  Operation operation = Operation::allreduce;  // as which those of the requests are carried out
   DataType dtype = DataType::float32;
   ReduceOp reduce_op = ReduceOp::sum;
   double prescale_factor = 1.0;
@@ -61,9 +61,9 @@ struct Plan {
   Compression compression = Compression::none;
   double compression_share = 1.0;  // topk; such a tensor is alone
   bool measure = false;
-  DeviceKind device = DeviceKind::host;  // where the tensors of all ranks are
-  std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
-  Rank root = 0;
+  DeviceKind device = DeviceKind::host;    // where the tensors of all ranks are
+  std::uint32_t capture = 0;               // the number of the graph that is to hold it; 0: none
+  Rank root = 0;                           // of a broadcast
   std::int64_t buffer_bytes = 0;           // of the fused buffer; a single tensor needs none unless strided
   std::shared_ptr<const RankSet> members;  // of the process set
 
@@ -93,16 +93,10 @@ std::optional<Pairing> pairing_from(std::uint8_t value);
 // Adds them behind others.
 void append(std::vector<Plan>& plans, std::vector<Plan>&& more);
 
-// What tensors that share a Plan must agree on, of a Request or of the Plan.
-template <class Terms>
-auto shared_terms(Terms& terms) {
-  return std::tie(terms.process_set, terms.operation, terms.dtype, terms.reduce_op, terms.prescale_factor,
-                  terms.postscale_factor, terms.reduction_order, terms.compression, terms.measure,
-                  terms.device, terms.capture);
-}
-
 // What the tensors of a Plan have in common, as one of their requests says it.
 void take_terms(Plan& plan, const Request& request);
+// Whether a request's tensor may share the Plan: it says the same.
+bool shares_terms(const Plan& plan, const Request& request);
 // Whether all of them say the same, and can be carried out as the Plan says.
 bool can_be(const Plan& plan);
 

@@ -25,7 +25,7 @@ Plan plan_for(ReadyRequest ready) {
 
 bool FusionPlanner::fits(const Plan& plan, const ReadyRequest& ready) const {
   const Request& request = *ready.request;
-  return shared_terms(plan) == shared_terms(request) && plan.joined == ready.joined &&
+  return shares_terms(plan, request) && plan.joined == ready.joined &&
          plan.tensors.front().request->elsewhere == request.elsewhere &&
          plan.buffer_bytes + fused_bytes(request) <= parameters_.fusion_threshold;
 }

@@ -19,13 +19,14 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 
 // Purpose: one operation on its way from a framework thread to the background thread. Moved, never shared.
 //   input     read by every operation except barrier
-//   output    allreduce, broadcast: written; may be the input's memory with the input's layout (in place),
-//   else
-//             disjoint
-//   into_output  allgather, alltoall, reducescatter: `output` takes the result, which has as many elements;
-//                the input of an allgather may be its own part there
+//   output    allreduce, broadcast, and reduce on its root: written; may be the input's memory with the
+//   input's
+//             layout (in place), else disjoint
+//   into_output  allgather, alltoall, reducescatter, gather, scatter: `output` takes the result, which has as
+//                many elements; the input of an allgather may be its own part there
 //   allocate  without that: makes the output; empty: the Handle owns plain host memory
-//   splits    alltoall: rows of the input for each rank of the set, in rank order; empty: equal parts
+//   splits    alltoall, and scatter on its root: rows of the input for each rank of the set, in rank order;
+//             empty: equal parts
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
 //   members   of the request's process set; null: all ranks
 //   device    where request.device is not the host: which of its kind the tensors are on

@@ -19,11 +19,15 @@ class SubmissionRules {
   // Both throw InvalidArgument.
   void check(const Submission& submission) const;
   void check_group(const std::vector<Submission>& group) const;
-  // What the settings of the job say, and what means nothing for this operation.
-  void complete(Request& request) const;
+  // Adds what the settings of the job say, and what the operation needs on a rank that is not its root. Takes
+  // away what means nothing for this operation. Throws BackendError where memory is short.
+  void complete(Submission& submission) const;
   ReductionOrder reduction_order() const { return order_; }
 
  private:
+  void complete(Request& request) const;
+  void complete_around_root(Submission& submission) const;
+
   Rank rank_ = 0;
   RankSet world_;  // all ranks
   ReductionOrder order_ = ReductionOrder::any;

@@ -12,6 +12,12 @@
 #include "core/base/operation_traits.h"
 
 namespace rueda {
+
+bool keeps_result(const Submission& submission, Rank rank) {
+  const Request& request = submission.request;
+  return request.operation != Operation::reduce || request.root == rank || request.device != DeviceKind::host;
+}
+
 namespace {
 
 constexpr std::size_t kLongestName = 1024;
@@ -146,23 +152,43 @@ Words check_splits(const Submission& submission, Rank size) {
   return {};
 }
 
-Words check_operation(const Submission& submission, const RankSet& members) {
+// Of an operation that moves rows, and finds out how many come.
+Words check_rows(const Submission& submission, Rank rank, const RankSet& members) {
   const Request& request = submission.request;
+  if (submission.input.shape.empty())
+    return "the input is a scalar and has no rows; give it at least one dimension";
+  if (Words words = check_place_of_output(submission); !words.empty()) return words;
+  const bool scatters = request.operation == Operation::scatter;
+  if (scatters && rank != request.root && submission.input.shape.front() > 0) {
+    return fmt::format(
+        "rank {} has {} rows to give, and only the root rank {} gives any; give a tensor without rows", rank,
+        submission.input.shape.front(), request.root);
+  }
+  if (request.operation == Operation::alltoall || (scatters && rank == request.root))
+    return check_splits(submission, members.count());
+  if (submission.splits.empty()) return {};
+  return fmt::format("there are splits on rank {}; {}", rank,
+                     scatters ? "the root rank alone gives them" : "this operation has none");
+}
+
+Words check_root(const Request& request, const RankSet& members) {
+  if (!traits(request.operation).has_root || !traits(request.operation).moves_data) return {};
+  if (members.contains(request.root)) return {};
+  return fmt::format("there is no root rank {}; it must be one of {}", request.root, to_string(members));
+}
+
+Words check_operation(const Submission& submission, Rank rank, const RankSet& members) {
+  const Request& request = submission.request;
+  if (Words words = check_root(request, members); !words.empty()) return words;
   switch (request.operation) {
-    case Operation::allreduce: return check_output(submission);
-    case Operation::broadcast:
-      if (!members.contains(request.root)) {
-        return fmt::format("there is no root rank {}; it must be one of {}", request.root,
-                           to_string(members));
-      }
-      return check_output(submission);
+    case Operation::allreduce:
+    case Operation::broadcast: return check_output(submission);
+    case Operation::reduce: return keeps_result(submission, rank) ? check_output(submission) : Words{};
     case Operation::allgather:
     case Operation::reducescatter:
     case Operation::alltoall:
-      if (submission.input.shape.empty())
-        return "the input is a scalar and has no rows; give it at least one dimension";
-      if (Words words = check_place_of_output(submission); !words.empty()) return words;
-      return request.operation == Operation::alltoall ? check_splits(submission, members.count()) : Words{};
+    case Operation::gather:
+    case Operation::scatter: return check_rows(submission, rank, members);
     case Operation::add_process_set:
       if (!members.contains(request.members) || request.members.empty()) {
         return fmt::format("a process set of {} is impossible; its members must be some of {}",
@@ -202,7 +228,7 @@ Status validate(const Submission& submission, Rank rank, const RankSet& world) {
                         to_string(request.operation), to_string(request.dtype));
   }
   if (words.empty()) words = check_membership(submission, rank, members);
-  if (words.empty()) words = check_operation(submission, members);
+  if (words.empty()) words = check_operation(submission, rank, members);
   if (words.empty() && request.device != DeviceKind::host) words = check_on_device(submission);
   if (words.empty()) return {};
   return Status::invalid_argument(

@@ -7,6 +7,9 @@
 
 namespace rueda {
 
+// Whether the output of such a submission has the result. A reduce on the host has one on its root only.
+bool keeps_result(const Submission& submission, Rank rank);
+
 // Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy. `world`: all
 // ranks.
 Status validate(const Submission& submission, Rank rank, const RankSet& world);

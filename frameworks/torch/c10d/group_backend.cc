@@ -51,6 +51,16 @@ GroupBackend::Works GroupBackend::endCoalescing() {
   return operations_.end_coalescing(std::move(call));
 }
 
+std::vector<std::uint64_t> GroupBackend::ranks_of_job(const std::vector<int>& ranks) const {
+  std::vector<std::uint64_t> result;
+  for (const int rank : ranks) {
+    const auto place = static_cast<std::size_t>(rank);
+    const std::vector<std::uint64_t>& all = operations_.names().ranks;
+    result.push_back(place < all.size() ? all[place] : place);
+  }
+  return result;
+}
+
 c10::intrusive_ptr<c10d::Backend> GroupBackend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
@@ -58,6 +68,7 @@ c10::intrusive_ptr<c10d::Backend> GroupBackend::split(const c10::intrusive_ptr<c
   if (own == ranks.end()) return nullptr;
   GroupNames names = operations_.names();
   if (options && !options->group_name.empty()) names.group = options->group_name;
+  names.ranks = ranks_of_job(ranks);
   return make_process_group(store, static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size()),
                             std::move(names), options ? options->timeout : operations_.timeout());
 }
@@ -70,9 +81,14 @@ c10::intrusive_ptr<c10d::Backend> GroupBackend::shrink(const std::vector<std::in
   if (flags & kShrinkAbort) abort();
   const auto before = std::ranges::count_if(excluded, [&](std::int64_t rank) { return rank < rank_; });
   const std::string left = fmt::format("shrunk/{}/without/{}/", ++shrinks_, fmt::join(excluded, ","));
+  std::vector<int> staying;
+  for (int rank = 0; rank < size_; ++rank)
+    if (std::ranges::find(excluded, rank) == excluded.end()) staying.push_back(rank);
+  GroupNames names = operations_.names();
+  names.ranks = ranks_of_job(staying);
   return make_process_group(c10::make_intrusive<c10d::PrefixStore>(left, store_),
                             rank_ - static_cast<int>(before), size_ - static_cast<int>(excluded.size()),
-                            operations_.names(), options ? options->timeout : operations_.timeout());
+                            std::move(names), options ? options->timeout : operations_.timeout());
 }
 
 void GroupBackend::registerOnCompletionHook(CompletionHook::Function&& hook) {

@@ -73,6 +73,9 @@ class GroupBackend : public c10d::Backend {
   GroupOperations operations_;
 
  private:
+  // Of ranks of the group.
+  std::vector<std::uint64_t> ranks_of_job(const std::vector<int>& ranks) const;
+
   const c10::intrusive_ptr<c10d::Store> store_;
   int shrinks_ = 0;  // how often shrink() was called
   TensorPool pool_;

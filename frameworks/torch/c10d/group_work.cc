@@ -23,7 +23,8 @@ std::string_view operation_in(std::string_view title) { return title.substr(titl
 
 GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
                      std::shared_ptr<FutureCompleter> completer)
-    : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr, call.shown),
+    : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr,
+           at::hasCallbacks() ? call.shown : std::nullopt),
       call_(std::move(call)),
       group_(std::move(group)),
       completer_(std::move(completer)),
@@ -32,6 +33,14 @@ GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string
 void GroupWork::begin(std::uint64_t number, PendingOperations operations) {
   number_ = number;
   operations_ = std::move(operations);
+}
+
+RecordedCall GroupWork::recorded_call() const {
+  return {.type = call_.type,
+          .number = number_,
+          .inputs = call_.shown.value_or(std::vector<at::Tensor>()),
+          .outputs = call_.outputs,
+          .timeout = call_.timeout};
 }
 
 std::string GroupWork::words(const std::string& what) const {
@@ -100,10 +109,13 @@ void GroupWork::settle_with(const std::function<void()>& outcome) {
     if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();
     settled_.store(true, std::memory_order_release);
   }
+  if (recorded_) FlightRecorder::of_process().note_end(*recorded_);
+  if (failure_) FlightRecorder::of_process().note_failure();
   complete_future();
 }
 
 void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
+  FlightRecorder::of_process().note_failure();
   C10_THROW_ERROR(
       DistBackendError,
       words(fmt::format("Timed out after {} ms. Some rank has not called it; a line 'stalled' of rank 0 "

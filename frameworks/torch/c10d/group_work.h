@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "frameworks/torch/c10d/flight_recorder.h"
 #include "frameworks/torch/c10d/operations/pending_operation.h"
 
 namespace rueda {
@@ -33,11 +34,11 @@ struct GroupCall {
   std::vector<at::Tensor> outputs;    // what result() and the Future give
   std::function<void()> finish;       // writes what came into the outputs; none: it is there already
   int source = -1;                    // the rank that sends; -1: no rank, or not known yet
-  std::optional<std::vector<at::Tensor>> shown;  // to a profiler; nothing: there is none
+  // To a profiler and the flight recorder; nothing: there is none.
+  std::optional<std::vector<at::Tensor>> shown;
 
-  // The inputs, for profilers.
   void show(const std::vector<at::Tensor>& inputs) {
-    if (at::hasCallbacks()) shown = inputs;
+    if (at::hasCallbacks() || FlightRecorder::of_process().is_on()) shown = inputs;
   }
 };
 
@@ -53,6 +54,10 @@ class GroupWork final : public c10d::Work {
   void begin(std::uint64_t number, PendingOperations operations);
 
   const PendingOperations& operations() const { return operations_; }
+
+  // For the flight recorder, after begin(); and its number there, which the end needs.
+  RecordedCall recorded_call() const;
+  void is_recorded_as(std::uint64_t number) { recorded_ = number; }
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -83,6 +88,7 @@ class GroupWork final : public c10d::Work {
   const std::shared_ptr<FutureCompleter> completer_;
   PendingOperations operations_;
   std::uint64_t number_ = 0;
+  std::optional<std::uint64_t> recorded_;  // set before anybody else knows this Work
   std::atomic<int> source_;
   std::mutex settling_;
   std::atomic<bool> settled_{false};

@@ -127,12 +127,10 @@ Works ProcessGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::Ga
   GroupCall call = operations_.call(OpType::GATHER, options);
   call.show(inputs);
   if (root) call.outputs = only_list(outputs, size_, "gather");
-  std::vector<std::int64_t> splits(static_cast<std::size_t>(size_), 0);
   const at::Tensor values = input.contiguous();
-  splits[static_cast<std::size_t>(options.rootRank)] = moved_elements(values);
-  Submission submission = root ? moving_into(Operation::alltoall, values, call.outputs, call)
-                               : moving(Operation::alltoall, values, at::Tensor());
-  submission.splits = std::move(splits);
+  Submission submission = root ? moving_into(Operation::gather, values, call.outputs, call)
+                               : moving(Operation::gather, values, at::Tensor());
+  submission.request.root = static_cast<Rank>(options.rootRank);
   return operations_.begin(std::move(call), std::move(submission));
 }
 
@@ -142,17 +140,18 @@ Works ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs, const c10d::S
   check_root(options.rootRank, size_, "scatter");
   GroupCall call = operations_.call(OpType::SCATTER, options);
   call.outputs = outputs;
-  std::vector<std::int64_t> splits(static_cast<std::size_t>(size_), 0);
+  std::vector<std::int64_t> splits;
   at::Tensor values = at::empty({0}, output.options());
   if (options.rootRank == rank_) {
     const Tensors& list = only_list(inputs, size_, "scatter");
     call.show(list);
     values = joined_bytes(list);
-    for (std::size_t i = 0; i < splits.size(); ++i) splits[i] = moved_elements(list[i]);
+    for (const at::Tensor& each : list) splits.push_back(moved_elements(each));
   } else {
     TORCH_CHECK_VALUE(inputs.empty(), "rueda: scatter takes inputs on the root only");
   }
-  Submission submission = moving_into(Operation::alltoall, values, output, call);
+  Submission submission = moving_into(Operation::scatter, values, output, call);
+  submission.request.root = static_cast<Rank>(options.rootRank);
   submission.splits = std::move(splits);
   return operations_.begin(std::move(call), std::move(submission));
 }

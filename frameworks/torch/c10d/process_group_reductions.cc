@@ -121,15 +121,30 @@ Works ProcessGroup::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceC
   return operations_.begin(std::move(call), std::move(group));
 }
 
-// Other ranks than the root reduce into memory that nobody reads.
+namespace {
+
+// On the root `tensor` becomes the reduction of the tensors of all; the others' stay as they are.
+Submission reduce_of(const at::Tensor& tensor, const c10d::ReduceOptions& options, bool is_root, int size,
+                     GroupCall& call) {
+  const c10d::ReduceOp& op = options.reduceOp;
+  if (is_bitwise(op)) return allreduce_of(tensor, is_root ? tensor : at::empty_like(tensor), op, size, call);
+  const at::Tensor values = reducible(tensor, op);
+  if (is_root && !is_reducible_in_place(tensor, op))
+    then(call, [tensor, values, op] { restore(tensor, values, op); });
+  Submission submission = reducing(Operation::reduce, values, is_root ? values : at::Tensor(), op);
+  submission.request.root = static_cast<Rank>(options.rootRank);
+  return submission;
+}
+
+}  // namespace
+
 Works ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const at::Tensor& tensor = only(tensors, "reduce");
   check_root(options.rootRank, size_, "reduce");
   GroupCall call = operations_.call(OpType::REDUCE, options);
   call.outputs = tensors;
   call.show(tensors);
-  const at::Tensor result = options.rootRank == rank_ ? tensor : at::empty_like(tensor);
-  Submission submission = allreduce_of(tensor, result, options.reduceOp, size_, call);
+  Submission submission = reduce_of(tensor, options, options.rootRank == rank_, size_, call);
   return operations_.begin(std::move(call), std::move(submission));
 }
 

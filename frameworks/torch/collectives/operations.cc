@@ -49,6 +49,19 @@ TensorHandle submit_broadcast(const Scope& scope, std::string name, Rank root, T
   return submit(scope, std::move(submission), std::move(tensors));
 }
 
+// The result is the root's. On devices it passes through memory of the others, too.
+TensorHandle submit_reduce(const Scope& scope, std::string name, Rank root, const Reduction& reduction,
+                           const at::Tensor& tensor, bool changes_it) {
+  const bool is_root = scope.runtime().topology().rank == root;
+  Tensors moved = is_root && changes_it         ? in_place(tensor)
+                  : is_root || tensor.is_cuda() ? into_new(tensor, name)
+                                                : reads(tensor);
+  Submission submission = submission_for(Operation::reduce, std::move(name), moved);
+  submission.request.root = root;
+  set_reduction(submission.request, reduction);
+  return submit(scope, std::move(submission), is_root ? std::move(moved) : reads(tensor));
+}
+
 }  // namespace
 
 at::Tensor TensorHandle::wait() const {
@@ -122,6 +135,49 @@ AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> spli
   const TensorHandle handle = alltoall_async(tensor, std::move(splits), std::move(name), scope.awaited());
   at::Tensor output = handle.wait();
   return {std::move(output), handle.received_splits()};
+}
+
+TensorHandle reduce_async(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction,
+                          Scope scope) {
+  return submit_reduce(scope, std::move(name), root, reduction, tensor, false);
+}
+
+at::Tensor reduce(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction, Scope scope) {
+  return reduce_async(tensor, root, std::move(name), reduction, scope.awaited()).wait();
+}
+
+TensorHandle reduce_async_(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction,
+                           Scope scope) {
+  return submit_reduce(scope, std::move(name), root, reduction, tensor, true);
+}
+
+void reduce_(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction, Scope scope) {
+  reduce_async_(tensor, root, std::move(name), reduction, scope.awaited()).wait();
+}
+
+TensorHandle gather_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  Tensors tensors = reads(tensor);
+  Submission submission = submission_for(Operation::gather, std::move(name), tensors);
+  submission.request.root = root;
+  return submit(scope, std::move(submission), std::move(tensors));
+}
+
+at::Tensor gather(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
+  return gather_async(tensor, root, std::move(name), scope.awaited()).wait();
+}
+
+TensorHandle scatter_async(const at::Tensor& tensor, Rank root, std::vector<std::int64_t> splits,
+                           std::string name, Scope scope) {
+  Tensors tensors = reads(tensor);
+  Submission submission = submission_for(Operation::scatter, std::move(name), tensors);
+  submission.request.root = root;
+  submission.splits = std::move(splits);
+  return submit(scope, std::move(submission), std::move(tensors));
+}
+
+at::Tensor scatter(const at::Tensor& tensor, Rank root, std::vector<std::int64_t> splits, std::string name,
+                   Scope scope) {
+  return scatter_async(tensor, root, std::move(splits), std::move(name), scope.awaited()).wait();
 }
 
 TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction,

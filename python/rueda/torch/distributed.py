@@ -17,7 +17,7 @@ import torch
 import rueda.torch  # noqa: F401 - checks the version of torch
 from rueda import _torch
 
-__all__ = ["create_process_group", "share_buckets"]
+__all__ = ["create_process_group", "flight_record", "share_buckets"]
 
 
 def create_process_group(options, backend_options=None, *, name=rueda_backend.NAME):
@@ -25,7 +25,8 @@ def create_process_group(options, backend_options=None, *, name=rueda_backend.NA
 
     name: under which the program has registered it, for profilers and messages.
     """
-    return _torch.ProcessGroup(options.store, options.group_rank, options.group_size, name, options.group_id, options.timeout)
+    return _torch.ProcessGroup(options.store, options.group_rank, options.group_size, name, options.group_id, options.global_ranks_in_group,
+                               options.timeout)
 
 
 def share_buckets(model):
@@ -40,6 +41,16 @@ def share_buckets(model):
         raise ValueError(f"share_buckets(): the model's process group is of backend {group.name()!r}; it must be {rueda_backend.NAME!r}")
     _torch.share_buckets(model.reducer, group)
     model.logger._set_comm_hook_name(share_buckets.__qualname__)
+
+
+def flight_record():
+    """The last operations of this process's groups, as torch's flight recorder keeps them: bytes for pickle.loads().
+
+    TORCH_FR_BUFFER_SIZE says how many; 0 and unset: none. Write each rank's bytes to a file PREFIX<rank> of one folder, and `torchfrtrace FOLDER`
+    names the ranks whose operations differ or are missing. With TORCH_FR_DUMP_TEMP_FILE=PREFIX a rank writes that file by itself when an
+    operation fails or takes longer than its timeout.
+    """
+    return _torch.flight_record()
 
 
 # Threads that complete Futures take Python's lock, which the interpreter's end does not give them any more.

@@ -16,15 +16,18 @@ from rueda.torch.operations.broadcast import broadcast, broadcast_, broadcast_as
 from rueda.torch.operations.handles import Adasum, Average, Max, Min, Product, Sum, poll, synchronize
 from rueda.torch.operations.reducescatter import (grouped_reducescatter, grouped_reducescatter_async, reducescatter,
                                                   reducescatter_async)
+from rueda.torch.operations.rooted import (gather, gather_async, reduce, reduce_, reduce_async, reduce_async_, scatter,
+                                           scatter_async)
 from rueda.torch.operations.sparse import sparse_allreduce_async
 
 __all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "allgather_async", "allreduce", "allreduce_",
-           "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "broadcast", "broadcast_", "broadcast_async",
-           "broadcast_async_", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "global_process_set", "gloo_built",
-           "gloo_enabled", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_",
-           "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "init",
-           "is_homogeneous", "is_initialized", "join", "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported",
-           "nccl_built", "poll", "rank", "reducescatter", "reducescatter_async", "rocm_built", "shutdown", "size",
+           "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "broadcast", "broadcast_",
+           "broadcast_async", "broadcast_async_", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "gather",
+           "gather_async", "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async",
+           "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter",
+           "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "local_rank", "local_size", "mpi_built",
+           "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "reduce", "reduce_", "reduce_async", "reduce_async_",
+           "reducescatter", "reducescatter_async", "rocm_built", "scatter", "scatter_async", "shutdown", "size",
            "sparse_allreduce_async", "start_timeline", "stop_timeline", "synchronize"]
 
 

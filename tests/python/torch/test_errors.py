@@ -60,6 +60,10 @@ SUBMISSIONS = {
     "broadcast_": lambda name: hvd.broadcast_async_(torch.ones(2), 0, name=name),
     "alltoall": lambda name: hvd.alltoall_async(torch.ones(hvd.size()), name=name),
     "reducescatter": lambda name: hvd.reducescatter_async(torch.ones(2), name=name),
+    "reduce": lambda name: hvd.reduce_async(torch.ones(2), 0, name=name),
+    "reduce_": lambda name: hvd.reduce_async_(torch.ones(2), 0, name=name),
+    "gather": lambda name: hvd.gather_async(torch.ones(2), 0, name=name),
+    "scatter": lambda name: hvd.scatter_async(torch.ones(hvd.size() if hvd.rank() == 0 else 0), 0, name=name),
     "grouped_allreduce": lambda name: hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], name=name),
     "grouped_allreduce_": lambda name: hvd.grouped_allreduce_async_([torch.ones(2), torch.ones(3)], name=name),
     "grouped_allgather": lambda name: hvd.grouped_allgather_async([torch.ones(2), torch.ones(3)], name=name),
@@ -101,7 +105,8 @@ def test_a_name_twice_in_flight_of_waiting_operations(several, rank):
 def test_before_init(rank):
     hvd.shutdown()
     calls = [lambda: hvd.allreduce(torch.ones(1)), lambda: hvd.allgather(torch.ones(1)), lambda: hvd.broadcast(torch.ones(1), 0), hvd.barrier,
-             lambda: hvd.alltoall(torch.ones(1)), lambda: hvd.reducescatter(torch.ones(1)), hvd.join, lambda: hvd.broadcast_object(1)]
+             lambda: hvd.alltoall(torch.ones(1)), lambda: hvd.reducescatter(torch.ones(1)), lambda: hvd.reduce(torch.ones(1), 0),
+             lambda: hvd.gather(torch.ones(1), 0), lambda: hvd.scatter(torch.ones(1), 0), hvd.join, lambda: hvd.broadcast_object(1)]
     for call in calls:
         with pytest.raises(hvd.HorovodInternalError, match="init") as raised:
             call()
@@ -122,8 +127,9 @@ def test_average_is_deprecated(size):
 
 
 def test_a_root_that_does_not_exist(size):
-    with pytest.raises((ValueError, hvd.HorovodInternalError), match=str(size)):
-        hvd.broadcast(torch.ones(1), size, name="nobody")
+    for function in (hvd.broadcast, hvd.reduce, hvd.gather, hvd.scatter):
+        with pytest.raises((ValueError, hvd.HorovodInternalError), match=str(size)):
+            function(torch.ones(1), size, name="nobody")
 
 
 def test_alltoall_with_splits_that_do_not_add_up(size):
@@ -143,7 +149,8 @@ def test_both_op_and_average():
 
 @pytest.mark.parametrize("given", [[1.0, 2.0], 3, None])
 def test_what_is_no_tensor(given):
-    for function in (hvd.allreduce, hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda tensor: hvd.broadcast(tensor, 0)):
+    for function in (hvd.allreduce, hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda tensor: hvd.broadcast(tensor, 0),
+                     lambda tensor: hvd.reduce(tensor, 0), lambda tensor: hvd.gather(tensor, 0), lambda tensor: hvd.scatter(tensor, 0)):
         with pytest.raises(TypeError, match=f"{type(given).__name__}"):
             function(given)
 

@@ -73,6 +73,20 @@ void check_mismatches(Runtime& runtime) {
                                            runtime);
                   },
                   {"differ in root rank"});
+  expect_mismatch(
+      runtime,
+      [&](Rank rank) { return gather_async("mismatch", floats.view(), rank == last ? 1 : 0, runtime); },
+      {"differ in root rank"});
+  expect_mismatch(runtime,
+                  [&](Rank rank) {
+                    return reduce_async("mismatch", floats.view(), floats.view(), rank == last ? 1 : 0, {},
+                                        runtime);
+                  },
+                  {"differ in root rank"});
+  expect_mismatch(
+      runtime,
+      if_last([&] { return reduce_async("mismatch", floats.view(), floats.view(), 0, {}, runtime); }, even),
+      {"differ in operation", "reduce of", "allreduce of"});
   allreduce(floats).wait();  // the name is clean again
 }
 

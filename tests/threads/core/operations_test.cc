@@ -31,6 +31,9 @@ TEST_P(OperationsTest, Allreduce) { run(check_allreduce); }
 TEST_P(OperationsTest, Allgather) { run(check_allgather); }
 TEST_P(OperationsTest, Broadcast) { run(check_broadcast); }
 TEST_P(OperationsTest, Alltoall) { run(check_alltoall); }
+TEST_P(OperationsTest, Reduce) { run(check_reduce); }
+TEST_P(OperationsTest, Gather) { run(check_gather); }
+TEST_P(OperationsTest, Scatter) { run(check_scatter); }
 TEST_P(OperationsTest, Reducescatter) { run(check_reducescatter); }
 TEST_P(OperationsTest, Adasum) { run(check_adasum); }
 TEST_P(OperationsTest, Strides) { run(check_strides); }
@@ -78,6 +81,9 @@ TEST_P(SharedMemoryTest, Allreduce) { run(check_allreduce); }
 TEST_P(SharedMemoryTest, Allgather) { run(check_allgather); }
 TEST_P(SharedMemoryTest, Broadcast) { run(check_broadcast); }
 TEST_P(SharedMemoryTest, Alltoall) { run(check_alltoall); }
+TEST_P(SharedMemoryTest, Reduce) { run(check_reduce); }
+TEST_P(SharedMemoryTest, Gather) { run(check_gather); }
+TEST_P(SharedMemoryTest, Scatter) { run(check_scatter); }
 TEST_P(SharedMemoryTest, Reducescatter) { run(check_reducescatter); }
 TEST_P(SharedMemoryTest, Adasum) { run(check_adasum); }
 TEST_P(SharedMemoryTest, Strides) { run(check_strides); }
@@ -134,6 +140,91 @@ TEST(SharedMemory, WritesOutputsThatNoCacheKeeps) {
     };
     run_ranks(ranks, check, {}, 8);
   }
+}
+
+// A reduce may share the Plan of an allreduce, and of a reduce to another root.
+TEST(Roots, ReducesAreFusedWithAllreduces) {
+  for (const std::size_t slots : {0, 8}) {
+    auto body = [](Runtime& runtime) {
+      const Rank own = runtime.topology().rank;
+      for (int step = 0; step < 20; ++step) {
+        std::vector<std::vector<float>> values(12, std::vector<float>(50, static_cast<float>(own + 1)));
+        std::vector<Handle> handles;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::string name = "t" + std::to_string(i);
+          handles.push_back(
+              i % 4 == 3 ? allreduce_async(name, view(values[i]), view(values[i]), {ReduceOp::sum}, runtime)
+                         : reduce_async(name, view(values[i]), view(values[i]), static_cast<Rank>(i % 4),
+                                        {ReduceOp::sum}, runtime));
+        }
+        for (const Handle& handle : handles) handle.wait();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const bool has_sum = i % 4 == 3 || static_cast<Rank>(i % 4) == own;
+          const float expected = has_sum ? 6.0f : static_cast<float>(own + 1);
+          ASSERT_EQ(values[i], std::vector<float>(50, expected)) << i;
+        }
+      }
+    };
+    run_ranks(3, body, {}, slots);
+  }
+}
+
+TEST(Roots, AreRanksOfTheJobInAProcessSet) {
+  run_ranks(3, [](Runtime& runtime) {
+    const Rank own = runtime.topology().rank;
+    RankSet ranks = RankSet::of(0);
+    ranks.add(RankSet::of(2));
+    const ProcessSet pair = add_process_set(ranks, runtime);
+    if (own != 1) {
+      const Scope scope(pair);
+      std::vector<float> values(4, static_cast<float>(own + 1)), sums(4);
+      reduce_async("sum", view(values), own == 2 ? view(sums) : TensorView(), 2, {ReduceOp::sum}, scope)
+          .wait();
+      EXPECT_EQ(sums, std::vector<float>(4, own == 2 ? 4.0f : 0.0f));
+      const Handle gathered = gather_async("rows", view(values), 2, scope);
+      gathered.wait();
+      EXPECT_EQ(gathered.output().elements(), own == 2 ? 8 : 0);
+      const Handle scattered =
+          scatter_async("parts", view(std::span(values).first(own == 2 ? 4u : 0u)), 2, {}, scope);
+      scattered.wait();
+      ASSERT_EQ(scattered.output().elements(), 2);
+      EXPECT_EQ(static_cast<const float*>(scattered.output().data)[1], 3.0f);
+      EXPECT_THROW(gather_async("rows", view(values), 1, scope), InvalidArgument);
+    }
+    barrier_async(runtime).wait();
+  });
+}
+
+TEST(Roots, WhatARankCannotMeanIsRefused) {
+  run_ranks(2, [](Runtime& runtime) {
+    const Rank own = runtime.topology().rank;
+    std::vector<float> values(4);
+    auto expect = [&](auto submit, const std::string& words) {
+      try {
+        submit();
+        ADD_FAILURE() << "accepted: " << words;
+      } catch (const InvalidArgument& error) {
+        EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+      }
+    };
+    for (const Rank nobody : {-1, 2}) {
+      const std::string words = "there is no root rank " + std::to_string(nobody);
+      expect([&] { reduce_async("x", view(values), view(values), nobody, {}, runtime); }, words);
+      expect([&] { gather_async("x", view(values), nobody, runtime); }, words);
+      expect([&] { scatter_async("x", view(values), nobody, {}, runtime); }, words);
+    }
+    expect([&] { scatter_async("x", view(values), 1 - own, {}, runtime); },
+           "has 4 rows to give, and only the root rank");
+    const auto empty = view(std::span(values).first(0));
+    expect([&] { scatter_async("x", empty, 1 - own, {2, 2}, runtime); }, "the root rank alone gives them");
+    expect([&] { scatter_async("x", view(values), own, {2, 1}, runtime); }, "sum up to 3");
+    expect([&] { scatter_async("x", view(std::span(values).first(3)), own, {}, runtime); },
+           "3 rows do not divide equally among 2 ranks");
+    expect([&] { reduce_async("x", view(values), {}, own, {}, runtime); }, "the output");
+    expect([&] { reduce_async("x", view(values), view(values), 0, {ReduceOp::adasum}, runtime); },
+           "adasum is of whole tensors");
+    expect([&] { gather_async("x", {values.data(), DataType::float32, {}}, 0, runtime); }, "scalar");
+  });
 }
 
 TEST(SharedMemory, EndsWhereTheHostEnds) {

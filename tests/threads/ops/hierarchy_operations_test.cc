@@ -44,6 +44,9 @@ TEST_P(HierarchyTest, Allreduce) { run(check_allreduce); }
 TEST_P(HierarchyTest, Allgather) { run(check_allgather); }
 TEST_P(HierarchyTest, Broadcast) { run(check_broadcast); }
 TEST_P(HierarchyTest, Alltoall) { run(check_alltoall); }
+TEST_P(HierarchyTest, Reduce) { run(check_reduce); }
+TEST_P(HierarchyTest, Gather) { run(check_gather); }
+TEST_P(HierarchyTest, Scatter) { run(check_scatter); }
 TEST_P(HierarchyTest, Reducescatter) { run(check_reducescatter); }
 TEST_P(HierarchyTest, Adasum) { run(check_adasum); }
 TEST_P(HierarchyTest, Strides) { run(check_strides); }

@@ -78,6 +78,29 @@ TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> 
 AlltoallResult alltoall(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,
                         Scope scope = {});
 
+// Reduces `tensor` over all ranks. Rank `root` gets the result, with the strides of its tensor. The others
+// get an undefined tensor, and theirs stay as they are.
+TensorHandle reduce_async(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction = {},
+                          Scope scope = {});
+at::Tensor reduce(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction = {},
+                  Scope scope = {});
+TensorHandle reduce_async_(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction = {},
+                           Scope scope = {});
+void reduce_(const at::Tensor& tensor, Rank root, std::string name, Reduction reduction = {},
+             Scope scope = {});
+
+// Concatenates the ranks' tensors along the first dimension, on rank `root`. The others get a tensor without
+// rows. The first dimension may differ between ranks.
+TensorHandle gather_async(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
+at::Tensor gather(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
+
+// Gives each rank its rows of the tensor of rank `root`: the first splits[0] rows to rank 0, and so on. Empty
+// `splits` give equal parts. The others pass a tensor without rows, of the same dtype and other dimensions.
+TensorHandle scatter_async(const at::Tensor& tensor, Rank root, std::vector<std::int64_t> splits,
+                           std::string name, Scope scope = {});
+at::Tensor scatter(const at::Tensor& tensor, Rank root, std::vector<std::int64_t> splits, std::string name,
+                   Scope scope = {});
+
 // Reduces `tensor`, and gives this rank its rows of the result. If the rows do not divide by the ranks, the
 // first ranks get one more.
 TensorHandle reducescatter_async(const at::Tensor& tensor, std::string name, Reduction reduction = {},

@@ -81,6 +81,33 @@ TEST(TorchOperations, AlltoallTellsWhatCame) {
   });
 }
 
+TEST(TorchOperations, WithARoot) {
+  run_ranks(3, [](Runtime& runtime) {
+    const Rank rank = runtime.topology().rank;
+    const at::Tensor mine = at::full({2, 3}, rank + 1, at::kDouble);
+    const at::Tensor sum = reduce(mine.t(), 1, "sum", {ReduceOp::sum}, runtime);
+    EXPECT_EQ(sum.defined(), rank == 1);
+    if (rank == 1) {
+      EXPECT_TRUE(at::equal(sum, at::full({3, 2}, 6, at::kDouble)));
+      EXPECT_EQ(sum.strides(), mine.t().strides());
+    }
+    const auto version = mine._version();
+    reduce_(mine, 2, "in place", {ReduceOp::max}, runtime);
+    EXPECT_TRUE(at::equal(mine, at::full({2, 3}, rank + 1, at::kDouble)));  // the largest is the root's own
+    EXPECT_EQ(mine._version() > version, rank == 2);
+
+    const at::Tensor rows = gather(at::full({rank, 2}, rank, at::kLong), 0, "rows", runtime);
+    EXPECT_TRUE(at::equal(rows, rank == 0 ? at::tensor({1, 1, 2, 2, 2, 2}, at::kLong).view({3, 2})
+                                          : at::empty({0, 2}, at::kLong)));
+    const at::Tensor all = rank == 2 ? at::arange(6, at::kInt) : at::empty({0}, at::kInt);
+    const auto splits = rank == 2 ? std::vector<std::int64_t>{3, 0, 3} : std::vector<std::int64_t>{};
+    const at::Tensor part = scatter(all, 2, splits, "parts", runtime);
+    EXPECT_TRUE(at::equal(part, rank == 0   ? at::tensor({0, 1, 2}, at::kInt)
+                                : rank == 1 ? at::empty({0}, at::kInt)
+                                            : at::tensor({3, 4, 5}, at::kInt)));
+  });
+}
+
 TEST(TorchOperations, ReducescatterAndBarrier) {
   run_ranks(2, [](Runtime& runtime) {
     const at::Tensor share = reducescatter(at::arange(3, at::kDouble), "share", {ReduceOp::sum}, runtime);
