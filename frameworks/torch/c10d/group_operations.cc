@@ -87,7 +87,7 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
           fmt::format("group '{}' on rank {} of {}", names_.group, rank, size))),
       titles_(names_.backend),
       timeout_(timeout.count()),
-      recorded_group_(FlightRecorder::of_process().add_group(names_.group, ranks_of_job(names_, size), rank)),
+      record_(names_.group, ranks_of_job(names_, size), rank),
       job_(GroupJobs::of_process().add(std::move(runtime),
                                        std::make_unique<PointToPoint>(store, rank, size))) {}
 
@@ -117,39 +117,10 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder:
     OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
     work->begin(begun.number, pending(std::move(begun.handles)));
   });
-  record(*work);
+  record_.note(*work);
   if (hook_) hook_->watch(*work);
   if (!coalesce(work) && awaited) work->wait(kNoTimeout);
   return work;
-}
-
-void GroupOperations::record(GroupWork& work) {
-  FlightRecorder& recorder = FlightRecorder::of_process();
-  if (recorder.is_on())
-    work.is_recorded_as(recorder.note(recorded_group_, work.recorded_call(), work.operations()));
-}
-
-void GroupOperations::record_message(GroupWork& work, int peer) {
-  FlightRecorder& recorder = FlightRecorder::of_process();
-  if (!recorder.is_on()) return;
-  RecordedCall call = work.recorded_call();
-  const int own = rank_ < peer ? 0 : 1;
-  std::size_t group = 0;
-  {
-    const std::lock_guard lock(recording_);
-    const auto [pair, is_first] = recorded_pairs_.try_emplace(peer);
-    if (is_first) {
-      const auto [lower, higher] = std::minmax(rank_, peer);
-      const std::vector<std::uint64_t> ranks = ranks_of_job(names_, size_);
-      pair->second.group = recorder.add_group(
-          fmt::format("{}: ranks {} and {}", names_.group, lower, higher),
-          {ranks.at(static_cast<std::size_t>(lower)), ranks.at(static_cast<std::size_t>(higher))}, own);
-    }
-    group = pair->second.group;
-    call.number = ++pair->second.messages;
-  }
-  call.peer = 1 - own;
-  work.is_recorded_as(recorder.note(group, call, work.operations()));
 }
 
 intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
@@ -220,7 +191,7 @@ intrusive_ptr<c10d::Work> GroupOperations::message(
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));
     coalesce(work);
   });
-  if (peer >= 0) record_message(*work, peer);
+  if (peer >= 0) record_.note_message(*work, peer);
   if (hook_) hook_->watch(*work);
   return work;
 }

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,8 +22,8 @@
 #include "core/engine/runtime.h"
 #include "core/engine/submissions/submission.h"
 #include "frameworks/torch/c10d/completion_hook.h"
-#include "frameworks/torch/c10d/flight_recorder.h"
 #include "frameworks/torch/c10d/group_job.h"
+#include "frameworks/torch/c10d/group_record.h"
 #include "frameworks/torch/c10d/group_work.h"
 #include "frameworks/torch/c10d/tensor_pool.h"
 
@@ -109,14 +108,6 @@ class GroupOperations {
   c10::intrusive_ptr<c10d::Work> message(GroupCall call, int peer,
                                          const std::function<PendingOperation(PointToPoint&)>& begin_message);
   c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
-  // Torch's tool expects each operation on all ranks of its group: two ranks that exchange messages are a
-  // group of their own in the record.
-  struct RecordedPair {
-    std::size_t group = 0;
-    std::uint64_t messages = 0;
-  };
-  void record(GroupWork& work);
-  void record_message(GroupWork& work, int peer);
   // Notes the Work if operations are coalesced, and returns true then.
   bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
   GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;
@@ -128,9 +119,7 @@ class GroupOperations {
   const Titles titles_;
   std::atomic<std::int64_t> timeout_;  // milliseconds
   std::atomic<std::uint64_t> messages_{0};
-  const std::size_t recorded_group_;  // its number in the FlightRecorder
-  std::mutex recording_;
-  std::map<int, RecordedPair> recorded_pairs_;  // with each other rank; guarded by recording_
+  GroupRecord record_;
   std::mutex coalescing_;
   std::atomic<bool> coalesces_{false};
   std::vector<c10::intrusive_ptr<GroupWork>> coalesced_;  // guarded by coalescing_

@@ -39,9 +39,9 @@ inline void fill(TestTensor& tensor, Rank rank) {
 }
 
 // Purpose: operations that are all in flight together; every rank submits them in an order of its own.
-class Batch {
+class ConformanceBatch {
  public:
-  explicit Batch(Runtime& runtime) : runtime_(runtime) {}
+  explicit ConformanceBatch(Runtime& runtime) : runtime_(runtime) {}
 
   // `submit` starts the operation; `check` looks at its result.
   void add(std::function<Handle()> submit, std::function<void(const Handle&)> check) {

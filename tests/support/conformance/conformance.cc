@@ -47,7 +47,7 @@ void check_square_sum(Runtime& runtime, const std::string& what, const Handle& h
   throw std::runtime_error(fmt::format("{}: the sum of squares is {}, not {}", what, sum, exact));
 }
 
-void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
+void add_allreduce(ConformanceBatch& batch, Runtime& runtime, const AllreduceCase& c) {
   auto input = std::make_shared<TestTensor>(c.dtype, c.shape, c.strided);
   auto output = c.in_place ? input : std::make_shared<TestTensor>(c.dtype, c.shape, false);
   fill(*input, runtime.topology().rank);
@@ -76,7 +76,7 @@ void add_allreduce(Batch& batch, Runtime& runtime, const AllreduceCase& c) {
 }  // namespace
 
 void check_allreduce(Runtime& runtime) {
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (ReduceOp op : kReduceOps) {
       if (dtype == DataType::boolean && op == ReduceOp::average) continue;
@@ -103,7 +103,7 @@ void check_allreduce(Runtime& runtime) {
 
 void check_allgather(Runtime& runtime) {
   const Rank ranks = runtime.topology().size;
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (int variant = 0; variant < 4; ++variant) {
       auto rows = [=](Rank rank) {
@@ -131,7 +131,7 @@ void check_allgather(Runtime& runtime) {
 }
 
 void check_broadcast(Runtime& runtime) {
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (Rank root = 0; root < runtime.topology().size; ++root) {
       for (bool strided : {false, true}) {
@@ -158,7 +158,7 @@ void check_broadcast(Runtime& runtime) {
 
 void check_alltoall(Runtime& runtime) {
   const Rank ranks = runtime.topology().size, own = runtime.topology().rank;
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (int variant = 0; variant < 4; ++variant) {
       // Rows from `from` to `to`; variant 3 has everything at rank 0.
@@ -200,7 +200,7 @@ void check_alltoall(Runtime& runtime) {
 
 void check_reducescatter(Runtime& runtime) {
   const Rank ranks = runtime.topology().size, own = runtime.topology().rank;
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (ReduceOp op : kReduceOps) {
       if (dtype == DataType::boolean && op == ReduceOp::average) continue;
@@ -232,7 +232,7 @@ void check_strides(Runtime& runtime) {
   // One at a time, so that each is a Plan of its own: strided on one rank, contiguous on the others.
   const Rank ranks = runtime.topology().size;
   for (Rank odd = 0; odd < ranks; ++odd) {
-    Batch batch(runtime);
+    ConformanceBatch batch(runtime);
     add_allreduce(batch, runtime,
                   {DataType::float32, ReduceOp::sum, {5, 13}, true, runtime.topology().rank == odd});
     batch.run();

@@ -31,7 +31,8 @@ void expect_shape(const std::string& what, const Shape& shape, const Shape& expe
     throw std::runtime_error(what + ": shape " + to_string(shape) + ", not " + to_string(expected));
 }
 
-void add_reduce(Batch& batch, Runtime& runtime, DataType dtype, ReduceOp op, Rank root, std::int64_t rows) {
+void add_reduce(ConformanceBatch& batch, Runtime& runtime, DataType dtype, ReduceOp op, Rank root,
+                std::int64_t rows) {
   const Rank own = runtime.topology().rank, ranks = runtime.topology().size;
   const bool in_place = rows == 70, strided = rows == 3;
   auto input = std::make_shared<TestTensor>(dtype, Shape{rows, 3}, strided);
@@ -57,7 +58,7 @@ void add_reduce(Batch& batch, Runtime& runtime, DataType dtype, ReduceOp op, Ran
 }  // namespace
 
 void check_reduce(Runtime& runtime) {
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (ReduceOp op : kReduceOps) {
       if (dtype == DataType::boolean && op == ReduceOp::average) continue;
@@ -71,7 +72,7 @@ void check_reduce(Runtime& runtime) {
 
 void check_gather(Runtime& runtime) {
   const Rank ranks = runtime.topology().size, own = runtime.topology().rank;
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (Rank root = 0; root < ranks; ++root) {
       for (int variant = 0; variant < 3; ++variant) {
@@ -100,7 +101,7 @@ void check_gather(Runtime& runtime) {
 
 void check_scatter(Runtime& runtime) {
   const Rank ranks = runtime.topology().size, own = runtime.topology().rank;
-  Batch batch(runtime);
+  ConformanceBatch batch(runtime);
   for (DataType dtype : data_types()) {
     for (Rank root = 0; root < ranks; ++root) {
       for (int variant = 0; variant < 3; ++variant) {
