@@ -174,7 +174,7 @@ void Agent::start(const agents::Launch& launch) {
   } else {
     pmi_.emplace(PmiServer::Job{.size = launch.places.front().size,
                                 .ranks_here = static_cast<int>(launch.places.size()),
-                                .name = "rueda",
+                                .name = launch.name,
                                 .process_mapping = launch.hosts_of_processes,
                                 .put =
                                     [this](std::string key, std::string value) {

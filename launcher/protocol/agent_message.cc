@@ -88,6 +88,7 @@ void write(Writer& writer, const Launch& message) {
   writer.put(message.binding);
   put_flag(writer, message.forwards_input);
   writer.put_string(message.hosts_of_processes);
+  writer.put_string(message.name);
   put_flag(writer, message.terminal.has_value());
   if (message.terminal) put_size(writer, *message.terminal);
   put_flag(writer, message.needs_terminal);
@@ -107,6 +108,7 @@ void read(Reader& reader, Launch& message) {
   message.binding = get_up_to(reader, Binding::socket);
   message.forwards_input = get_flag(reader);
   message.hosts_of_processes = reader.get_string();
+  message.name = get_text(reader, kLongestName);
   if (get_flag(reader)) message.terminal = get_size(reader);
   message.needs_terminal = get_flag(reader);
   message.elastic = get_flag(reader);

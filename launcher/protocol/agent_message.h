@@ -37,6 +37,8 @@ struct Launch {
   Binding binding = Binding::none;
   bool forwards_input = false;     // rank 0 gets what Input brings; else ruedarun's own standard input
   std::string hosts_of_processes;  // for MPI: which host each rank is on, as PMI has it
+  // For MPI: no other job has this name. MPICH calls its shared memory by it.
+  std::string name;
   std::optional<TerminalSize> terminal{};  // rank 0 gets a terminal of this size, and `forwards_input` counts
   bool needs_terminal = false;             // without one the ranks do not start
   bool elastic = false;                    // ranks are workers, and others may take their places

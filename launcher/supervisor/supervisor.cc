@@ -11,6 +11,8 @@
 #include <array>
 #include <filesystem>
 #include <numeric>
+#include <random>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -29,6 +31,15 @@ std::vector<std::string> names_of(const std::vector<HostRanks>& hosts) {
   std::vector<std::string> names;
   for (const HostRanks& host : hosts) names.push_back(host.host);
   return names;
+}
+
+// The same as long as this process lives.
+const std::string& name_of_job() {
+  static const std::string name = [] {
+    std::random_device random;
+    return fmt::format("rueda_{:08x}{:08x}", random(), random());
+  }();
+  return name;
 }
 
 }  // namespace
@@ -319,6 +330,7 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
                        .binding = options_.binding,
                        .forwards_input = has_rank_0 && (!is_here || terminal_.is_wanted()),
                        .hosts_of_processes = process_mapping(hosts_),
+                       .name = name_of_job(),
                        .terminal = has_rank_0 ? terminal_.size() : std::nullopt,
                        .needs_terminal = options_.terminal == LaunchOptions::Terminal::always,
                        .elastic = elastic_.has_value(),

@@ -69,6 +69,24 @@ def test_a_group_without_its_lost_rank(script):
     assert sorted(out.splitlines()) == ["DistBackendError"] * 2 + ["rank 0 good", "rank 1 good"]
 
 
+def test_a_group_that_is_split(script):
+    """torch.distributed.split_group() asks for a GPU; the method below it does not."""
+    out = run(script("""
+        rank, size = begin()
+        world = dist.group.WORLD
+        half = world.split_group([0, 2], datetime.timedelta(seconds=30), None, "half", "the even ranks")
+        assert (half is None) == (rank == 1)
+        if half:
+            values = torch.full((3,), float(rank))
+            half.allreduce(values).wait()
+            assert values.tolist() == [2.0] * 3 and (half.rank(), half.size()) == (rank // 2, 2)
+        world.barrier().wait()
+        say("rank", rank, "good")
+        dist.destroy_process_group()
+    """), ranks=3)
+    assert sorted(out.splitlines()) == ["rank 0 good", "rank 1 good", "rank 2 good"]
+
+
 LEFT = """
     def left():
         return (len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")),

@@ -164,6 +164,14 @@ def test_a_stuck_coordinator_ends_its_process_with_a_report():
     assert re.search(r"error: rank 1 of 2 .*the background thread does not move", err), "who waited was told"
 
 
+def test_jobs_over_mpi_do_not_meet():
+    """MPICH names its shared memory by the name that PMI gives to a job."""
+    jobs = [subprocess.Popen([BIN / "ruedarun", "-np", "2", BIN / "conformance", "barrier"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True, env={**os.environ, "RUEDA_NETWORK": "mpi"}) for _ in range(3)]
+    for said, status in [(job.communicate(timeout=100)[0], job.returncode) for job in jobs]:
+        assert status == 0, said
+
+
 def test_a_programs_own_mpi_is_adopted_and_may_be_finalised_first():
     done = run_adopt("multiple", ranks=3)
     assert done.returncode == 0, done.stderr

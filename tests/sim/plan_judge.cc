@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/operation_traits.h"
+
 namespace rueda {
 
 PlanJudge::PlanJudge(const WorldScript& script)
@@ -144,10 +146,11 @@ void PlanJudge::judge_call(const Plan& plan, const PlanTensor& tensor, int index
     fault(fmt::format("Plan {}: {} has {} {} where {} is due", plan.number, title(got), other.field,
                       other.first, other.second));
   }
-  if (plan.operation != due.operation || plan.dtype != due.dtype || plan.reduce_op != due.reduce_op ||
-      plan.prescale_factor != due.prescale_factor || plan.postscale_factor != due.postscale_factor ||
-      plan.reduction_order != due.reduction_order || plan.compression != due.compression ||
-      plan.compression_share != due.compression_share || plan.measure != due.measure) {
+  if (plan.operation != traits(due.operation).carried_out_as || plan.dtype != due.dtype ||
+      plan.reduce_op != due.reduce_op || plan.prescale_factor != due.prescale_factor ||
+      plan.postscale_factor != due.postscale_factor || plan.reduction_order != due.reduction_order ||
+      plan.compression != due.compression || plan.compression_share != due.compression_share ||
+      plan.measure != due.measure) {
     fault(fmt::format("Plan {} does something else than {}", plan.number, title(got)));
   }
 }

@@ -144,6 +144,7 @@ FlightRecorder::FlightRecorder()
 FlightRecorder::~FlightRecorder() = default;
 
 std::size_t FlightRecorder::add_group(const std::string& name, std::vector<std::uint64_t> ranks, int own) {
+  if (!is_on()) return 0;
   const std::lock_guard lock(mutex_);
   ring_->groups.push_back({name, std::move(ranks), own, std::make_shared<c10d::ProcessGroupStatus>()});
   return ring_->groups.size() - 1;

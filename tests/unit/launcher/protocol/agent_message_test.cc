@@ -23,6 +23,7 @@ std::vector<Message> one_of_each() {
                  .binding = Binding::core,
                  .forwards_input = true,
                  .hosts_of_processes = "(vector,(0,2,2))",
+                 .name = "rueda_0123",
                  .terminal = TerminalSize{1, 2, 3, 4},
                  .needs_terminal = true,
                  .elastic = true,
