@@ -53,11 +53,9 @@ std::string name_of(Worker worker, const Generation& generation) {
   return rank == worker ? fmt::format("rank {} (", rank) : fmt::format("rank {} (worker {}, ", rank, worker);
 }
 
-std::string words_for(const HostPool::Banned& banned) {
+std::string words_for(const HostPool::Banned& banned, std::string_view why) {
   const std::string name = banned.local_rank ? fmt::format("slot {} of {}", *banned.local_rank, banned.host)
                                              : "the host " + banned.host;
-  const std::string why =
-      banned.local_rank ? "its last worker did not take part" : "a worker has failed there";
   if (!banned.time)
     return fmt::format(
         "{} is not used again: {} (--blacklist-cooldown-range or --blacklist never would try it later)", name,
@@ -142,7 +140,13 @@ void ElasticJob::lose(Worker worker) {
 // Of a worker that has failed.
 void ElasticJob::free_slot_of(Worker worker) {
   const auto banned = hosts_.failed(worker, membership_.has_taken_part(worker), clock_now());
-  if (banned) news_.blacklist.push_back(words_for(*banned));
+  const bool is_slot = banned && banned->local_rank;
+  note_banned(banned, is_slot ? "its last worker did not take part" : "a worker has failed there");
+}
+
+// Where nobody joins any more, it means nothing.
+void ElasticJob::note_banned(const std::optional<HostPool::Banned>& banned, std::string_view why) {
+  if (banned && !is_frozen() && membership_.takes_more()) news_.blacklist.push_back(words_for(*banned, why));
 }
 
 // Of a host of the start the other ranks are told by the next generation.
@@ -170,7 +174,7 @@ bool ElasticJob::does_without(int host) const {
 void ElasticJob::host_gone(int host) {
   if (!hosts_.is_closed(host) && !is_frozen() && !job_.has_ranks(host))
     output_.say(fmt::format("ruedarun: the host {} does not come", hosts_.name_of(host)));
-  hosts_.lose(host, clock_now());
+  note_banned(hosts_.lose(host, clock_now()), "its agent has gone");
 }
 
 void ElasticJob::host_leaves(int host, const std::string& why) {
@@ -235,6 +239,8 @@ bool ElasticJob::nobody_can_come() const {
 }
 
 void ElasticJob::give_up() {
+  // What fails before it has taken part would do so again in every slot.
+  if (cause_ && !membership_.has_taken_part(*cause_)) news_.blacklist.clear();
   say_what_has_changed({}, {});
   output_.say(fmt::format("ruedarun: the job cannot go on: {}", membership_.failure()));
   end_.fail_for(cause_);
@@ -337,7 +343,7 @@ void ElasticJob::see_to_hosts(Clock::time_point now) {
   for (const int host : hosts_.overdue(now, start_timeout_)) {
     output_.say(fmt::format("ruedarun: the agent on {} did not come within {:.0f} s", hosts_.name_of(host),
                             std::chrono::duration<double>(start_timeout_).count()));
-    hosts_.lose(host, now);
+    note_banned(hosts_.lose(host, now), "its agent did not come");
   }
   for (const Worker worker : hosts_.take_blacklisted()) {
     news_.blacklist.push_back(fmt::format("{}{}) is ended: another one has failed on its host",
@@ -361,7 +367,7 @@ void ElasticJob::start_agents(Clock::time_point now) {
       hosts_.starts(*host, start_agent_(*host), now);
     } catch (const std::system_error& error) {
       output_.say(fmt::format("ruedarun: the agent on {} cannot be started: {}", *host, error.what()));
-      hosts_.put_off(*host, now);
+      note_banned(hosts_.put_off(*host, now), "its agent cannot be started");
     }
   }
 }

@@ -93,6 +93,7 @@ class ElasticJob {
   void give_up();
   void lose(Worker worker);
   void free_slot_of(Worker worker);
+  void note_banned(const std::optional<HostPool::Banned>& banned, std::string_view why);
   void retire(const std::vector<Worker>& workers);
   void end_silent(Worker worker);
   void end_those_that_stay(Clock::time_point now);

@@ -161,18 +161,21 @@ void HostPool::open(int number) {
 }
 
 // The host itself may be used again, by another agent.
-void HostPool::lose(int number, Time now) {
+std::optional<HostPool::Banned> HostPool::lose(int number, Time now) {
   Host* host = with_number(number);
-  if (host == nullptr || host->state == Host::State::gone) return;
+  if (host == nullptr || host->state == Host::State::gone) return std::nullopt;
   const bool was_in_use = host->is_in_use();
   host->state = Host::State::gone;
   for (Slot& slot : host->slots) slot.worker.reset();
-  if (!was_in_use) return;
-  put_off(bans_[host->name], now);
+  if (!was_in_use) return std::nullopt;
+  Banned banned = put_off(host->name, now);
   list_again(*host);
+  return banned;
 }
 
-void HostPool::put_off(const std::string& host, Time now) { put_off(bans_[host], now); }
+HostPool::Banned HostPool::put_off(const std::string& host, Time now) {
+  return {.host = host, .time = put_off(bans_[host], now)};
+}
 
 std::vector<int> HostPool::overdue(Time now, Duration longest) const {
   std::vector<int> numbers;
@@ -230,37 +233,34 @@ std::optional<HostPool::Banned> HostPool::failed(Worker worker, bool took_part, 
   if (slot == nullptr) return std::nullopt;
   slot->worker.reset();
   std::erase(blacklisted_, worker);
-  const auto time_of = [&](const Ban& ban) {
-    return ban.until == Time::max() ? std::nullopt : std::optional<Duration>(ban.until - now);
-  };
   if (blacklist_ == Blacklist::host && host->is_in_use()) {
-    const Banned banned{.host = host->name};
     close(*host, blacklisted_);
-    Ban& ban = bans_[banned.host];
-    put_off(ban, now);
-    list_again(*host);  // which moves the hosts
-    return Banned{.host = banned.host, .time = time_of(ban)};
+    Banned banned = put_off(host->name, now);
+    list_again(*host);
+    return banned;
   }
   if (took_part) return std::nullopt;
-  put_off(slot->ban, now);
+  const std::optional<Duration> time = put_off(slot->ban, now);
   if (slot->closed || !host->is_in_use()) return std::nullopt;  // it is not used anyway
-  return Banned{host->name, static_cast<int>(slot - host->slots.data()), time_of(slot->ban)};
+  return Banned{host->name, static_cast<int>(slot - host->slots.data()), time};
 }
 
 std::vector<Worker> HostPool::take_blacklisted() { return std::exchange(blacklisted_, {}); }
 
 // As Horovod does: each failure doubles the time, and a random part of the shortest one is added.
-void HostPool::put_off(Ban& ban, Time now) {
+std::optional<Duration> HostPool::put_off(Ban& ban, Time now) {
   if (!cooldown_ && blacklist_ != Blacklist::never) {
     ban.until = Time::max();
-    return;
+    return std::nullopt;
   }
   const Cooldown& range = cooldown_ ? *cooldown_ : kUnlisted;
   const double least = std::chrono::duration<double>(range.least).count();
   const double added = std::uniform_real_distribution(0.0, least)(random_);
   const double most = std::chrono::duration<double>(range.most).count();
   const double wanted = least * static_cast<double>(1 << std::min(ban.failures++, kMostDoublings)) + added;
-  ban.until = now + from_seconds(std::clamp(wanted, least, most));
+  const Duration time = from_seconds(std::clamp(wanted, least, most));
+  ban.until = now + time;
+  return time;
 }
 
 bool HostPool::has_one_host() const {

@@ -39,12 +39,18 @@ class HostPool {
   // The same for all slots of one host, which is to go. It is used again when the user has left it out first.
   std::vector<Worker> close(int number);
 
+  // A slot, or a whole host, that is not used for some time, or never again.
+  struct Banned {
+    std::string host;
+    std::optional<int> local_rank{};  // of the slot
+    std::optional<Duration> time{};
+  };
   // A host without an agent whose slots are wanted, so that there are `workers` in all.
   std::optional<std::string> host_to_start(int workers, Time now) const;
   void starts(const std::string& host, int number, Time now);  // its agent is on its way
   void open(int number);                                       // its agent is there
-  void lose(int number, Time now);                             // its agent has gone, or does not come
-  void put_off(const std::string& host, Time now);             // no agent can be started there
+  std::optional<Banned> lose(int number, Time now);            // its agent has gone, or does not come
+  Banned put_off(const std::string& host, Time now);           // no agent can be started there
   // Hosts whose agent is on its way for longer.
   std::vector<int> overdue(Time now, Duration longest) const;
   std::optional<Time> starting_since() const;  // the first of those on their way
@@ -61,12 +67,6 @@ class HostPool {
   std::optional<Opening> opening(Time now) const;
   void fill(const Opening& opening, Worker worker);
 
-  // A slot, or a whole host, that is not used for some time, or never again.
-  struct Banned {
-    std::string host;
-    std::optional<int> local_rank{};  // of the slot
-    std::optional<Duration> time{};
-  };
   // The worker has ended. `took_part`: it has been in a generation that formed.
   void ended_well(Worker worker);
   std::optional<Banned> failed(Worker worker, bool took_part, Time now);
@@ -120,7 +120,7 @@ class HostPool {
   void list(const std::string& name, int slots);
   void list_again(const Host& host);  // without an agent
   void resize(Host& host, int slots, std::vector<Worker>& leaving);
-  void put_off(Ban& ban, Time now);
+  std::optional<Duration> put_off(Ban& ban, Time now);  // for how long; nothing: for ever
   Time usable_from(const Host& host, const Slot& slot) const;
   int free_slots(const Host& host, Time now) const;
 

@@ -243,8 +243,8 @@ void Supervisor::starter_ended(const AgentStarter::EndedStarter& starter) {
   const std::string command = starter.on_this_machine ? "the agent on this machine" : starter.command;
   for (const int host : starter.hosts) {
     if (job_.is_ready(host)) continue;
-    cannot_start(host, fmt::format("{} {}", command, how_it_ended(starter.status)));
     if (elastic_) elastic_->host_gone(host);
+    cannot_start(host, fmt::format("{} {}", command, how_it_ended(starter.status)));
   }
   const bool all_came = std::ranges::all_of(starter.hosts, [&](int host) { return job_.is_ready(host); });
   if (all_came && !starter.on_this_machine && starter.status != 0 && !job_.all_ended())
@@ -405,8 +405,8 @@ void Supervisor::give_up_start() {
     if (!does_without(host))
       return fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
                                     job_.missing(), start_.timeout, starter_.remedy()));
-    elastic_->cannot_start(host, fmt::format("it did not start within {} s", start_.timeout));
     elastic_->host_gone(host);
+    elastic_->cannot_start(host, fmt::format("it did not start within {} s", start_.timeout));
   }
 }
 

@@ -251,6 +251,7 @@ def test_a_host_without_a_rank_at_the_start_takes_the_place_of_a_lost_one(shell_
     with Job("-H", "hosta:1,hostb:1,hostc:1", "--remote-shell", shell_here, "-np", "2", "--min-np", "1", UNTIL_WORKER="2", samples=1000) as job:
         job.wait_for(r"step 10\b")
         os.kill(agent_of(job, 1), signal.SIGKILL)
+        job.wait_for(r"ruedarun: the host hostb is not used again: its agent has gone")
         job.wait_for(r"worker 2 begins as rank 1 of 2 ")
         status, said = job.end()
     assert status == 0, said

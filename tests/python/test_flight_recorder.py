@@ -86,6 +86,9 @@ def test_a_mismatch_is_found_in_the_files_that_a_failure_leaves(script, tmp_path
         assert "differ in" in error_of(lambda: dist.all_reduce({odd} if rank == 1 else torch.ones(4)))
         os._exit(0)
     """), TORCH_FR_BUFFER_SIZE="100", TORCH_FR_DUMP_TEMP_FILE=str(folder / "rank"))
+    last = entries_of(folder, 0)["entries"][-1]
+    assert (last["collective_seq_id"], last["state"], last["retired"]) == (4, "scheduled", True), last
+    assert entries_of(folder, 0)["pg_status"]["0"]["last_completed_collective"] == 3
     said = analysed(folder)
     assert words in said and "Culprit rank" in said and "script.py" in said, said
 

@@ -101,17 +101,20 @@ struct FlightRecorder::Ring {
   // Operations for whose end nobody has waited.
   void note_ends() {
     for (Slot& slot : slots) {
-      if (slot.operations.empty()) continue;
-      if (std::ranges::all_of(slot.operations, &PendingOperation::done)) end(slot);
+      if (slot.operations.empty() || !std::ranges::all_of(slot.operations, &PendingOperation::done)) continue;
+      end(slot, std::ranges::all_of(slot.operations,
+                                    [](const PendingOperation& each) { return each.status().ok(); }));
     }
   }
 
-  void end(Slot& slot) {
+  void end(Slot& slot, bool well) {
     RecordedEntry& entry = slot.entry;
-    entry.time_discovered_started_ = entry.time_discovered_completed_ = c10::getTime();
     entry.retired_ = true;
-    groups[entry.pg_id_].status->lastCompletedSeq = static_cast<std::int64_t>(entry.collective_seq_id_);
     slot.operations.clear();
+    if (!well) return;
+    entry.time_discovered_started_ = entry.time_discovered_completed_ = c10::getTime();
+    std::int64_t& last = groups[entry.pg_id_].status->lastCompletedSeq;
+    last = std::max(last, static_cast<std::int64_t>(entry.collective_seq_id_));
   }
 
   // What torch's recorder would hold, the oldest first.
@@ -173,7 +176,8 @@ std::uint64_t FlightRecorder::note(std::size_t group, const RecordedCall& call,
   entry.pg_name_ = {its.name, its.name};
   entry.profiling_name_ = torch_name_of(call, its.own);
   entry.id_ = ring_->noted;
-  its.status->lastEnqueuedSeq = its.status->lastStartedSeq = static_cast<std::int64_t>(call.number);
+  its.status->lastEnqueuedSeq = its.status->lastStartedSeq =
+      std::max(its.status->lastEnqueuedSeq, static_cast<std::int64_t>(call.number));
   if (ring_->slots.size() < most_) {
     ring_->slots.push_back(std::move(slot));
   } else {
@@ -182,10 +186,10 @@ std::uint64_t FlightRecorder::note(std::size_t group, const RecordedCall& call,
   return ring_->noted++;
 }
 
-void FlightRecorder::note_end(std::uint64_t number) {
+void FlightRecorder::note_end(std::uint64_t number, bool well) {
   const std::lock_guard lock(mutex_);
   Ring::Slot& slot = ring_->slots[number % most_];
-  if (slot.entry.id_ == number && !slot.operations.empty()) ring_->end(slot);
+  if (slot.entry.id_ == number && !slot.operations.empty()) ring_->end(slot, well);
 }
 
 namespace {

@@ -43,7 +43,8 @@ class FlightRecorder {
   std::size_t add_group(const std::string& name, std::vector<std::uint64_t> ranks, int own);
   // An operation has begun. Returns its number here. It keeps no tensor.
   std::uint64_t note(std::size_t group, const RecordedCall& call, const PendingOperations& operations);
-  void note_end(std::uint64_t number);
+  // It has ended, well or not: one that has failed does not count as completed.
+  void note_end(std::uint64_t number, bool well);
 
   // A dictionary that Python's pickle reads, with the lines of the program that called each operation.
   std::string pickled();

@@ -109,7 +109,7 @@ void GroupWork::settle_with(const std::function<void()>& outcome) {
     if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();
     settled_.store(true, std::memory_order_release);
   }
-  if (recorded_) FlightRecorder::of_process().note_end(*recorded_);
+  if (recorded_) FlightRecorder::of_process().note_end(*recorded_, !failure_);
   if (failure_) FlightRecorder::of_process().note_failure();
   complete_future();
 }

@@ -53,6 +53,7 @@ TensorHandle submit_broadcast(const Scope& scope, std::string name, Rank root, T
 TensorHandle submit_reduce(const Scope& scope, std::string name, Rank root, const Reduction& reduction,
                            const at::Tensor& tensor, bool changes_it) {
   const bool is_root = scope.runtime().topology().rank == root;
+  if (changes_it) check_can_be_written(tensor, name);  // on all ranks: they count their calls alike
   Tensors moved = is_root && changes_it         ? in_place(tensor)
                   : is_root || tensor.is_cuda() ? into_new(tensor, name)
                                                 : reads(tensor);

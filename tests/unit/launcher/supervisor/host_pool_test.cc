@@ -157,6 +157,12 @@ TEST(HostPool, AFailureSaysWhatIsNotUsedAndForHowLong) {
   EXPECT_FALSE(pool.hosts.failed(2, false, kTimeZero));  // its host is not used anyway
   EXPECT_FALSE(pool.hosts.failed(7, false, kTimeZero));  // nobody knows it
 
+  const auto lost = pool.hosts.lose(0, kTimeZero);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->host, "a");
+  EXPECT_FALSE(lost->local_rank || lost->time);
+  EXPECT_FALSE(pool.hosts.lose(0, kTimeZero));
+
   Pool of_hosts(4, Blacklist::host, Cooldown{10s, 600s});
   const auto host = of_hosts.hosts.failed(1, true, kTimeZero);
   ASSERT_TRUE(host);
