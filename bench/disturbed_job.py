@@ -26,6 +26,7 @@ UNTIL_SPARE_WAITS = {"python": 3.0, "c++": 0.3}  # seconds from its call of init
 SLOWED, RATE = "1mbit", "max"  # of a virtual host's network
 LOSES_NOBODY = {"stop", "slow", "spare"}
 SHUTDOWN = 0.05  # seconds, about
+SAMPLES = 480  # of an epoch, as in elastic_steps
 
 
 class Stuck(Exception):
@@ -66,9 +67,9 @@ class Job:
         self.said: list[str] = []
         self.unread = b""
 
-    def lines(self):
-        """All that comes, within PATIENCE from the call."""
-        end = time.monotonic() + PATIENCE
+    def lines(self, patience: float):
+        """All that comes within so many seconds from the call."""
+        end = time.monotonic() + patience
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             while True:
@@ -77,15 +78,15 @@ class Job:
                     yield line.decode(errors="replace") + "\n"
                 left = end - time.monotonic()
                 if left <= 0 or not selector.select(left):
-                    raise Stuck(f"nothing has come to its end within {PATIENCE} s:\n{''.join(self.said[-40:])}")
+                    raise Stuck(f"nothing has come to its end within {patience:.0f} s:\n{''.join(self.said[-40:])}")
                 chunk = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not chunk:
                     raise Stuck(f"ruedarun has ended:\n{''.join(self.said[-40:])}")
                 self.unread += chunk
 
-    def events(self):
+    def events(self, patience: float = PATIENCE):
         """(name, worker, time, further words) of all that comes; a line of ruedarun's is ("said", 0, time, [line])."""
-        for line in self.lines():
+        for line in self.lines(patience):
             self.said.append(line)
             words = line.split()
             found = "event" in words[:2] and words[words.index("event") + 1:]
@@ -240,8 +241,9 @@ class Job:
         """The words of the event that ends the job, and ruedarun's status."""
         self.stop.touch()
         found = None
+        longest_epoch = SAMPLES / self.ranks * max(self.measured.undisturbed, default=0.0) / 1000
         with contextlib.suppress(Stuck):
-            for name, _, _, more in self.events():
+            for name, _, _, more in self.events(PATIENCE + longest_epoch):
                 if name == "end":
                     found = more
         return found, self.process.wait(PATIENCE)
