@@ -137,6 +137,46 @@ dist.destroy_process_group()
     assert [entry["record_id"] for entry in entries] == list(range(42, 50)) and "frames" not in entries[0]
 
 
+def test_dumps_while_threads_free_tensors_of_python(script):
+    """The end of a tensor that Python knows takes Python's lock; a thread that has it may wait for the record."""
+    out = run(script("""
+        import pickle
+        rank, size = begin()
+        groups = [dist.new_group() for _ in range(4)]
+        over = threading.Event()
+
+        def operate(group):
+            for step in range(400):
+                tensor = torch.ones(1 + step % 50)
+                tensor.note = object()
+                work = dist.all_reduce(tensor, group=group, async_op=True)
+                if step % 3 == 0:
+                    while not work.is_completed():
+                        pass
+                elif step % 3 == 1:
+                    work.get_future().then(lambda ended: ended.value())
+                del tensor, work  # nobody waits
+            dist.barrier(group=group)
+
+        def dump():
+            while not over.is_set():
+                assert len(pickle.loads(rueda.torch.distributed.flight_record())["entries"]) <= 3
+
+        threads = [threading.Thread(target=operate, args=[group]) for group in groups]
+        dumpers = [threading.Thread(target=dump) for _ in range(2)]
+        for thread in threads + dumpers:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        over.set()
+        for thread in dumpers:
+            thread.join()
+        say(rank, "good")
+        dist.destroy_process_group()
+    """), TORCH_FR_BUFFER_SIZE="3", seconds=100)
+    assert sorted(out.splitlines()) == ["0 good", "1 good"]
+
+
 def test_without_a_size_nothing_is_kept(script, tmp_path):
     run(script(WRITE + f"""
 rank, size = begin()

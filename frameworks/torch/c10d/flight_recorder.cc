@@ -98,26 +98,18 @@ struct FlightRecorder::Ring {
   std::vector<Slot> slots;  // operation number n is in slot n % most
   std::uint64_t noted = 0;
 
-  // Operations for whose end nobody has waited.
-  void note_ends() {
-    for (Slot& slot : slots) {
-      if (slot.operations.empty() || !std::ranges::all_of(slot.operations, &PendingOperation::done)) continue;
-      end(slot, std::ranges::all_of(slot.operations,
-                                    [](const PendingOperation& each) { return each.status().ok(); }));
-    }
-  }
-
-  void end(Slot& slot, bool well) {
+  [[nodiscard]] PendingOperations end(Slot& slot, bool well) {
     RecordedEntry& entry = slot.entry;
     entry.retired_ = true;
-    slot.operations.clear();
-    if (!well) return;
-    entry.time_discovered_started_ = entry.time_discovered_completed_ = c10::getTime();
-    std::int64_t& last = groups[entry.pg_id_].status->lastCompletedSeq;
-    last = std::max(last, static_cast<std::int64_t>(entry.collective_seq_id_));
+    if (well) {
+      entry.time_discovered_started_ = entry.time_discovered_completed_ = c10::getTime();
+      std::int64_t& last = groups[entry.pg_id_].status->lastCompletedSeq;
+      last = std::max(last, static_cast<std::int64_t>(entry.collective_seq_id_));
+    }
+    return std::exchange(slot.operations, {});
   }
 
-  // What torch's recorder would hold, the oldest first.
+  // Copies the ring into a recorder of torch's, the oldest first.
   std::unique_ptr<TorchRecorder> as_torchs() const {
     auto recorder = std::make_unique<TorchRecorder>();
     const std::uint64_t first = noted - slots.size();
@@ -181,40 +173,50 @@ std::uint64_t FlightRecorder::note(std::size_t group, const RecordedCall& call,
   if (ring_->slots.size() < most_) {
     ring_->slots.push_back(std::move(slot));
   } else {
-    ring_->slots[ring_->noted % most_] = std::move(slot);
+    std::swap(ring_->slots[ring_->noted % most_], slot);  // what was there ends without the mutex
   }
   return ring_->noted++;
 }
 
 void FlightRecorder::note_end(std::uint64_t number, bool well) {
+  PendingOperations ended;
   const std::lock_guard lock(mutex_);
   Ring::Slot& slot = ring_->slots[number % most_];
-  if (slot.entry.id_ == number && !slot.operations.empty()) ring_->end(slot, well);
+  if (slot.entry.id_ == number && !slot.operations.empty()) ended = ring_->end(slot, well);
 }
 
-namespace {
+// Notes the ends of operations for which nobody has waited.
+void FlightRecorder::note_ends() {
+  std::vector<std::pair<std::uint64_t, PendingOperations>> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Ring::Slot& slot : ring_->slots) {
+      if (!slot.operations.empty() && std::ranges::all_of(slot.operations, &PendingOperation::done))
+        ended.emplace_back(slot.entry.id_, slot.operations);
+    }
+  }
+  for (const auto& [number, operations] : ended) {
+    note_end(number, std::ranges::all_of(operations,
+                                         [](const PendingOperation& each) { return each.status().ok(); }));
+  }
+}
 
-// Symbols of frames need Python's lock: a dump takes it without the recorder's.
 template <class Dump>
-std::string dumped(std::mutex& mutex, auto& ring, Dump dump) {
-  std::unique_lock lock(mutex);
-  ring.note_ends();
-  const auto recorder = ring.as_torchs();
+std::string FlightRecorder::dumped(Dump dump) {
+  note_ends();
+  std::unique_lock lock(mutex_);
+  const auto recorder = ring_->as_torchs();
   lock.unlock();
   return dump(*recorder);
 }
 
-}  // namespace
-
 std::string FlightRecorder::pickled() {
-  return dumped(mutex_, *ring_, [this](TorchRecorder& recorder) {
-    return recorder.dump(std::nullopt, true, with_stacks_, false);
-  });
+  return dumped(
+      [this](TorchRecorder& recorder) { return recorder.dump(std::nullopt, true, with_stacks_, false); });
 }
 
 std::string FlightRecorder::json() {
-  return dumped(mutex_, *ring_,
-                [](TorchRecorder& recorder) { return recorder.dump_json(std::nullopt, true, false); });
+  return dumped([](TorchRecorder& recorder) { return recorder.dump_json(std::nullopt, true, false); });
 }
 
 void FlightRecorder::write() {

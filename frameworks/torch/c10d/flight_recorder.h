@@ -30,7 +30,9 @@ struct RecordedCall {
 
 // Purpose: a ring of operations with their shapes and their ends, as torch's flight recorder keeps them. Its
 // dumps have the format of that (FlightRecorder.hpp), which `torchfrtrace` compares. One for the process; any
-// thread. Guarded by the mutex.
+// thread. Guarded by the mutex. A thread that holds Python's lock may wait for the mutex. So whoever holds
+// the mutex does nothing that may take that lock: it frees no tensor, asks no operation for its status, and
+// finds no names of frames.
 class FlightRecorder {
  public:
   static FlightRecorder& of_process();
@@ -57,6 +59,10 @@ class FlightRecorder {
 
  private:
   struct Ring;
+
+  void note_ends();
+  template <class Dump>
+  std::string dumped(Dump dump);
 
   std::size_t most_;  // operations
   bool with_stacks_;
