@@ -53,11 +53,7 @@ GroupBackend::Works GroupBackend::endCoalescing() {
 
 std::vector<std::uint64_t> GroupBackend::ranks_of_job(const std::vector<int>& ranks) const {
   std::vector<std::uint64_t> result;
-  for (const int rank : ranks) {
-    const auto place = static_cast<std::size_t>(rank);
-    const std::vector<std::uint64_t>& all = operations_.names().ranks;
-    result.push_back(place < all.size() ? all[place] : place);
-  }
+  for (const int rank : ranks) result.push_back(operations_.names().ranks.at(static_cast<std::size_t>(rank)));
   return result;
 }
 

@@ -73,7 +73,7 @@ class GroupBackend : public c10d::Backend {
   GroupOperations operations_;
 
  private:
-  // Of ranks of the group.
+  // Converts ranks of the group.
   std::vector<std::uint64_t> ranks_of_job(const std::vector<int>& ranks) const;
 
   const c10::intrusive_ptr<c10d::Store> store_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -50,10 +51,12 @@ PendingOperations pending(OperationOrder::Handles handles) {
   return operations;
 }
 
-std::vector<std::uint64_t> ranks_of_job(const GroupNames& names, int size) {
-  std::vector<std::uint64_t> ranks = names.ranks;
-  for (std::size_t i = 0; names.ranks.empty() && i < static_cast<std::size_t>(size); ++i) ranks.push_back(i);
-  return ranks;
+// With the ranks that nobody has given.
+GroupNames complete(GroupNames names, int size) {
+  if (!names.ranks.empty()) return names;
+  names.ranks.resize(static_cast<std::size_t>(size));
+  std::iota(names.ranks.begin(), names.ranks.end(), std::uint64_t{0});
+  return names;
 }
 
 // Calls `begin`, whose errors become those of c10d.
@@ -82,12 +85,12 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
                                  int rank, int size, GroupNames names, std::chrono::milliseconds timeout)
     : rank_(rank),
       size_(size),
-      names_(std::move(names)),
+      names_(complete(std::move(names), size)),
       in_words_(std::make_shared<const std::string>(
           fmt::format("group '{}' on rank {} of {}", names_.group, rank, size))),
       titles_(names_.backend),
       timeout_(timeout.count()),
-      record_(names_.group, ranks_of_job(names_, size), rank),
+      record_(names_.group, names_.ranks, rank),
       job_(GroupJobs::of_process().add(std::move(runtime),
                                        std::make_unique<PointToPoint>(store, rank, size))) {}
 
