@@ -112,8 +112,8 @@ void run(std::int64_t parameters, const std::filesystem::path& stop) {
         optimizer.step();
         sampler.record_batch(batch->size());
         count_step(history);
-        state.commit();
         tell("step", std::to_string(rueda::size()));
+        state.commit();
       }
       over = all_ranks_see(stop);
       if (over) tell("over", "");

@@ -49,8 +49,8 @@ def epochs():
             if not state.history or state.history[-1][0] != hvd.size():
                 state.history.append([hvd.size(), 0])
             state.history[-1][1] += 1
-            state.commit()
             tell("step", hvd.size())
+            state.commit()
         over = hvd.broadcast_object(STOP.exists(), root_rank=0)
         if over:
             tell("over")

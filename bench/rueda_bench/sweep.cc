@@ -16,7 +16,8 @@ namespace {
 // What is cut into equal parts gets as many bytes more as that takes.
 Collective divisible(Collective what, Rank ranks) {
   const std::size_t unit = size_of(what.dtype) * static_cast<std::size_t>(ranks);
-  const bool cut = what.operation != Operation::allreduce && what.operation != Operation::broadcast;
+  const bool cut = what.operation != Operation::allreduce && what.operation != Operation::broadcast &&
+                   what.operation != Operation::reduce;
   if (cut) what.bytes = (what.bytes + unit - 1) / unit * unit;
   return what;
 }

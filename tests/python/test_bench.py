@@ -63,7 +63,8 @@ def test_gradients_of_a_model(model, count, size, tmp_path):
     assert numbers["busbw_gbs"] == pytest.approx(size / numbers["median_us"] / 1000)
 
 
-OPERATIONS = {"allreduce": 2, "allgather": 1, "broadcast": 2, "alltoall": 1, "reducescatter": 1}  # bus factor, 2 ranks
+BACKEND_OPERATIONS = {"allreduce": 2, "allgather": 1, "broadcast": 2, "alltoall": 1, "reducescatter": 1}  # bus factor, 2 ranks
+OPERATIONS = BACKEND_OPERATIONS | {"reduce": 2, "gather": 1, "scatter": 1}
 
 
 def sweep(ranks, tmp_path, *arguments):
@@ -82,7 +83,7 @@ def check_row(row, op, size, ranks):
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_collectives_of_several_sizes_against_mpi(op, tmp_path):
     rows = sweep(2, tmp_path, op, "--sizes", "4,4K,100000", "--against", "mpi")
-    smallest = 4 if op in ("allreduce", "broadcast") else 8  # one number for each rank
+    smallest = 4 if op in ("allreduce", "broadcast", "reduce") else 8  # one number for each rank
     for size, row in zip([smallest, 4096, 100000], rows, strict=True):
         check_row(row, op, size, 2)
         assert (row["level"], row["memory"], row["dtype"]) == ("stack", "ordinary", "float32")
@@ -90,7 +91,7 @@ def test_collectives_of_several_sizes_against_mpi(op, tmp_path):
         assert row["against"]["ratio"] == pytest.approx(row["against"]["median_us"] / row["median_us"])
 
 
-@pytest.mark.parametrize("op", OPERATIONS)
+@pytest.mark.parametrize("op", BACKEND_OPERATIONS)
 def test_every_collective_alone(op, tmp_path):
     rows = sweep(3, tmp_path, op, "--sizes", "24,3M", "--level", "backend", "--memory", "ordinary,window")
     for row in rows:
@@ -162,6 +163,8 @@ def test_plot(sizes, tmp_path):
     (["allreduce", "--sizes", "6"], "6 bytes are no whole number of float32"),
     (["allreduce", "--dtype", "float31"], "there is no --dtype float31"),
     (["allreduce", "--level", "top"], "--level top: it is stack or backend"),
+    (["reduce", "--level", "backend"], "reduce goes through the whole stack of the host: below that it is allreduce"),
+    (["scatter", "--device", "cuda"], "scatter goes through the whole stack of the host: below that it is alltoall"),
     (["tensors", "--count", "0"], "--count 0: it must be from 1 to 100000"),
     (["tensors", "--bytes", "6"], "160 tensors of 6 bytes: bytes must be a positive multiple of 4"),
     (["allreduce", "--count", "2"], "--count is for tensors"),

@@ -41,15 +41,15 @@ void run(CollectiveBuffers& buffers) {
   const int all = static_cast<int>(what.elements()), part = all / buffers.size();
   switch (what.operation) {
     case Operation::allreduce: MPI_Allreduce(MPI_IN_PLACE, output, all, type, MPI_SUM, MPI_COMM_WORLD); break;
-    case Operation::broadcast: MPI_Bcast(output, all, type, 0, MPI_COMM_WORLD); break;
+    case Operation::broadcast: MPI_Bcast(output, all, type, kRoot, MPI_COMM_WORLD); break;
     case Operation::allgather: MPI_Allgather(input, part, type, output, part, type, MPI_COMM_WORLD); break;
     case Operation::reducescatter:
       MPI_Reduce_scatter_block(input, output, part, type, MPI_SUM, MPI_COMM_WORLD);
       break;
     case Operation::alltoall: MPI_Alltoall(input, part, type, output, part, type, MPI_COMM_WORLD); break;
-    case Operation::reduce:
-    case Operation::gather:
-    case Operation::scatter:
+    case Operation::reduce: MPI_Reduce(input, output, all, type, MPI_SUM, kRoot, MPI_COMM_WORLD); break;
+    case Operation::gather: MPI_Gather(input, part, type, output, part, type, kRoot, MPI_COMM_WORLD); break;
+    case Operation::scatter: MPI_Scatter(input, part, type, output, part, type, kRoot, MPI_COMM_WORLD); break;
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

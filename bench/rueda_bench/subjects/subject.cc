@@ -108,14 +108,15 @@ class StackSubject final : public Subject {
                                 .compression_share = what.share > 0 ? what.share : 1.0},
                                awaited());
       case Operation::broadcast:
-        return broadcast_async(name, buffers.input(), buffers.output(), 0, awaited());
+        return broadcast_async(name, buffers.input(), buffers.output(), kRoot, awaited());
       case Operation::allgather: return allgather_async(name, buffers.input(), awaited());
       case Operation::reducescatter:
         return reducescatter_async(name, buffers.input(), {ReduceOp::sum}, awaited());
       case Operation::alltoall: return alltoall_async(name, buffers.input(), {}, awaited());
       case Operation::reduce:
-      case Operation::gather:
-      case Operation::scatter:
+        return reduce_async(name, buffers.input(), buffers.output(), kRoot, {ReduceOp::sum}, awaited());
+      case Operation::gather: return gather_async(name, buffers.input(), kRoot, awaited());
+      case Operation::scatter: return scatter_async(name, buffers.input(), kRoot, {}, awaited());
       case Operation::barrier:
       case Operation::join:
       case Operation::add_process_set:

@@ -31,9 +31,10 @@ tensors     allreduces of --count tensors of --bytes each, submitted together; o
             gradients of a model, --from bert6|bert-base, in the order of backward
 pack        the kernels that pack tensors of a device into a buffer and take them out again, of
             the same tensors as mode tensors, against a copy on the device; with --device cuda
-allreduce, allgather, broadcast, alltoall, reducescatter
+allreduce, allgather, broadcast, alltoall, reducescatter, reduce, gather, scatter
             one tensor, for each of --sizes: of the tensor that is reduced or broadcast,
-            of what each rank gives to alltoall and reducescatter, gets from allgather
+            of what each rank gives to alltoall and reducescatter, gets from allgather;
+            of what rank 0 gets from gather, gives to scatter
 
 Each rank stays on a core. It writes its tensors anew before each step (data that does not
 move between caches makes the numbers lie), then all begin at one instant. Results are checked.
@@ -113,8 +114,9 @@ std::vector<MemoryKind> memories_from(const std::string& text) {
 }
 
 std::optional<Operation> operation_from(const std::string& mode) {
-  for (Operation each : {Operation::allreduce, Operation::allgather, Operation::broadcast,
-                         Operation::alltoall, Operation::reducescatter}) {
+  for (Operation each :
+       {Operation::allreduce, Operation::allgather, Operation::broadcast, Operation::alltoall,
+        Operation::reducescatter, Operation::reduce, Operation::gather, Operation::scatter}) {
     if (to_string(each) == mode) return each;
   }
   return std::nullopt;
@@ -170,6 +172,16 @@ void check_meaning(const std::string& mode, const options::variables_map& given)
     if (!operation_from(mode) && was_given(name))
       refuse(fmt::format("--{} is for allreduce and its like, not for {}", name, mode));
   }
+}
+
+void check_operation(const Experiment& experiment) {
+  const std::optional<Operation> operation = operation_from(experiment.mode);
+  if (!operation || (experiment.level == Level::stack && !experiment.on_device)) return;
+  const Operation carried_out = traits(*operation).carried_out_as;
+  if (carried_out == *operation) return;
+  refuse(
+      fmt::format("{} goes through the whole stack of the host: below that it is {}, which can be measured",
+                  experiment.mode, to_string(carried_out)));
 }
 
 void check_alternation(const Experiment& experiment, const Words& words,
@@ -329,6 +341,7 @@ std::optional<Experiment> read_options(int argc, char** argv) {
                     words.topk));
   }
   check(experiment);
+  check_operation(experiment);
   check_alternation(experiment, words, given);
   check_device(experiment, words, given);
   return experiment;

@@ -57,7 +57,7 @@ void no_collective(Operation operation) {
 double Collective::bus_factor(Rank ranks) const {
   const double others = static_cast<double>(ranks - 1) / ranks;
   if (operation == Operation::allreduce) return 2 * others;
-  return operation == Operation::broadcast ? 1 : others;
+  return operation == Operation::broadcast || operation == Operation::reduce ? 1 : others;
 }
 
 CollectiveBuffers::CollectiveBuffers(const Collective& what, Rank rank, Rank size, const Allocate& allocate)
@@ -76,12 +76,23 @@ bool CollectiveBuffers::in_place() const {
 
 std::int64_t CollectiveBuffers::input_elements() const {
   const auto all = static_cast<std::int64_t>(what_.elements());
-  return what_.operation == Operation::allgather ? all / size_ : all;
+  switch (what_.operation) {
+    case Operation::allgather:
+    case Operation::gather: return all / size_;
+    case Operation::scatter: return rank_ == kRoot ? all : 0;
+    default: return all;
+  }
 }
 
 std::int64_t CollectiveBuffers::output_elements() const {
   const auto all = static_cast<std::int64_t>(what_.elements());
-  return what_.operation == Operation::reducescatter ? all / size_ : all;
+  switch (what_.operation) {
+    case Operation::reducescatter:
+    case Operation::scatter: return all / size_;
+    case Operation::reduce:
+    case Operation::gather: return rank_ == kRoot ? all : 0;
+    default: return all;
+  }
 }
 
 int CollectiveBuffers::expected(std::size_t i) const {
@@ -92,15 +103,15 @@ int CollectiveBuffers::expected(std::size_t i) const {
     return total;
   };
   switch (what_.operation) {
-    case Operation::allreduce: return sum(i);
-    case Operation::broadcast: return value(0, i);
-    case Operation::allgather: return value(static_cast<Rank>(i / part), i % part);
+    case Operation::allreduce:
+    case Operation::reduce: return sum(i);
+    case Operation::broadcast: return value(kRoot, i);
+    case Operation::scatter: return value(kRoot, static_cast<std::size_t>(rank_) * part + i);
+    case Operation::allgather:
+    case Operation::gather: return value(static_cast<Rank>(i / part), i % part);
     case Operation::reducescatter: return sum(static_cast<std::size_t>(rank_) * part + i);
     case Operation::alltoall:
       return value(static_cast<Rank>(i / part), static_cast<std::size_t>(rank_) * part + i % part);
-    case Operation::reduce:
-    case Operation::gather:
-    case Operation::scatter:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

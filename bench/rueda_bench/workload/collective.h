@@ -15,7 +15,9 @@
 namespace rueda::bench {
 
 // `bytes` are those of the tensor that is reduced or broadcast, of what each rank gives to alltoall and
-// reducescatter, of what each rank gets from allgather.
+// reducescatter, of what each rank gets from allgather. Of gather and scatter: of what rank 0, the root, gets
+// or gives.
+inline constexpr Rank kRoot = 0;
 struct Collective {
   Operation operation = Operation::allreduce;
   DataType dtype = DataType::float32;

@@ -41,6 +41,8 @@ GradientBuffers::GradientBuffers(const std::string& name, std::vector<at::Tensor
       host_(parameters_, sums, banks.size()),
       device_(name + "/places", parameters_, types_of(parameters_, sums), std::move(banks), scope) {}
 
+void GradientBuffers::prepare() { host_.end_step(scope_.get().runtime()); }
+
 void GradientBuffers::end_step() {
   device_.end_step();
   host_.end_step(scope_.get().runtime());

@@ -15,13 +15,13 @@
 
 namespace rueda {
 
-// Purpose: sees to it that gradients lie where they can be reduced in place. From the second step on there is
-// memory for each. In the host's: a block that all ranks of the host reach (HostBlocks), in which
-// autograd makes it, so that nothing is copied. On a device: a place that all ranks know (DevicePlaces).
-// A gradient that came to lie elsewhere (on a device each that autograd has made; on the host a sum of
-// several, one of another memory order, one whose block something else of its size has) is copied there when
-// it comes, or when the pass ends, and .grad is that memory from then on. Belongs to a StepReduction, which
-// is guards it.
+// Purpose: sees to it that gradients lie where they can be reduced in place. From the second step on, or from
+// prepare() on, there is memory for each. In the host's: a block that all ranks of the host reach
+// (HostBlocks), in which autograd makes it, so that nothing is copied. On a device: a place that all ranks
+// know (DevicePlaces). A gradient that came to lie elsewhere (on a device each that autograd has made; on the
+// host a sum of several, one of another memory order, one whose block something else of its size has) is
+// copied there when it comes, or when the pass ends, and .grad is that memory from then on. Belongs to a
+// StepReduction, which is guards it.
 //
 // Memory that somebody still holds (a .grad that was kept) is left alone. What blocks were lacking is added
 // at the end of the step, up to as much again as gradients need; a gradient without one, or whose place is
@@ -36,6 +36,8 @@ class GradientBuffers {
   GradientBuffers(const std::string& name, std::vector<at::Tensor> parameters, std::vector<Names> banks,
                   bool sums, const ScopeReference& scope);
 
+  // Before the first step: gets the memory on the host that it gets after that step otherwise.
+  void prepare();
   // In the first hook of a backward pass: the next ones are expected on this thread.
   void begin_pass() const { host_.serve_this_thread(); }
   // As of DevicePlaces.

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <thread>
+#include <vector>
 
 #include "core/base/wait_check.h"
 
@@ -41,20 +42,32 @@ bool MonitoredBarrier::appears(const std::string& key, Time deadline) {
   return true;
 }
 
+// The ranks that have come, each with the number of its call. All are looked at in turn: one that has come
+// may give up, and take its word back, while another is still missing.
+std::map<int, std::string> MonitoredBarrier::arrivals_by(Time deadline) {
+  RegularLooks looks;
+  std::map<int, std::string> arrived;
+  while (true) {
+    for (int rank = 1; rank < size_; ++rank) {
+      if (arrived.contains(rank) || !store_->check({arrival_of(rank)})) continue;
+      arrived[rank] = store_->get_to_str(arrival_of(rank));
+      store_->deleteKey(arrival_of(rank));
+    }
+    if (static_cast<int>(arrived.size()) == size_ - 1 || clock_now() >= deadline) return arrived;
+    looks.look_if_due();
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
 void MonitoredBarrier::wait_as_root(std::chrono::milliseconds timeout, bool names_all) {
   const Time deadline = clock_now() + timeout;
   if (timeout <= std::chrono::milliseconds::zero() && !names_all)
     C10_THROW_ERROR(DistBackendError,
                     fmt::format("Rank 0 timed out in monitoredBarrier after {} ms.", timeout.count()));
+  const std::map<int, std::string> arrived = arrivals_by(deadline);
   std::vector<int> missing;
-  std::vector<std::pair<int, std::string>> arrived;
   for (int rank = 1; rank < size_ && (names_all || missing.empty()); ++rank) {
-    if (!appears(arrival_of(rank), deadline)) {
-      missing.push_back(rank);
-      continue;
-    }
-    arrived.emplace_back(rank, store_->get_to_str(arrival_of(rank)));
-    store_->deleteKey(arrival_of(rank));
+    if (!arrived.contains(rank)) missing.push_back(rank);
   }
   for (const auto& [rank, call] : arrived)
     store_->set(release_of(rank), missing.empty() ? call : call + kNotAllCame);

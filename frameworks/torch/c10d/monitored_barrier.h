@@ -6,11 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
-#include <vector>
 
 #include "core/base/time.h"
 
@@ -29,6 +29,7 @@ class MonitoredBarrier {
  private:
   void wait_as_root(std::chrono::milliseconds timeout, bool names_all);
   void wait_as_other(std::chrono::milliseconds timeout);
+  std::map<int, std::string> arrivals_by(Time deadline);
   bool appears(const std::string& key, Time deadline);
   std::string arrival_of(int rank) const;
   std::string release_of(int rank) const;

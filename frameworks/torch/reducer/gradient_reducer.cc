@@ -44,6 +44,7 @@ void GradientReducer::begin_generation() {
   forget_kept();
   const Scope scope = scope_.get();
   auto sync = std::make_unique<GradientSync>(given_, options_, scope);
+  if (is_elastic()) sync->prepare();  // a generation begins in the midst of training
   if (options_.schedule.averages_parameters()) {
     average_ = std::make_unique<ParameterAverage>(parameters_, names_of(parameters_, options_, sync->rank()),
                                                   options_.schedule, options_.compression,

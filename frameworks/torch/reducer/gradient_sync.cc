@@ -42,6 +42,11 @@ GradientSync::GradientSync(const std::vector<at::Tensor>& parameters, const Dist
   hooks_.emplace(static_cast<GradientListener&>(*this), reduction_.tensors());
 }
 
+void GradientSync::prepare() {
+  std::lock_guard lock(mutex_);
+  reduction_.buffers().prepare();
+}
+
 void GradientSync::before_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
   clear_up();

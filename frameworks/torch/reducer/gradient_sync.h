@@ -49,6 +49,9 @@ class GradientSync final : private GradientListener {
   // Gradients that are still being reduced are taken from their parameters.
   ~GradientSync() { reset(); }
 
+  // Before the first pass, on the thread that will run it: the first step then takes no longer than others.
+  void prepare();
+
   // Waits until every gradient is reduced; nothing to do when it is already. After an error the next step
   // works. False: one step late, and this is the first, so that there is nothing to step on yet. `whole`: a
   // warning tells of passes that have not run.

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -105,25 +106,6 @@ Status check_free(std::string_view purpose, std::size_t bytes, std::size_t rest)
                            fmt::format("{} KiB are free, of which an eighth stays so", *free >> 10));
 }
 
-// Zeroed pages, by one rank of the host at a time. In pieces: a signal may interrupt a call, which is then
-// made again, and other programs take memory too, so each time it is asked for what is still to come.
-Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::size_t bytes) {
-  const HostLock lock;                        // else several ranks may find the same memory free
-  std::size_t piece = std::size_t{32} << 20;  // smaller ones are through before the next signal
-  for (const std::size_t end = offset + bytes; offset < end;) {
-    if (Status status = check_free(purpose, bytes, end - offset); !status.ok()) return status;
-    const std::size_t part = std::min(piece, end - offset);
-    const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(part));
-    if (error != 0 && error != EINTR) return too_little_memory(purpose, bytes, std::strerror(error));
-    if (error == 0) {
-      offset += part;
-    } else {
-      piece = std::max(piece / 2, SharedFile::kPage);
-    }
-  }
-  return {};
-}
-
 bool begins_huge_page(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % SharedFile::kHugePage == 0;
 }
@@ -159,16 +141,59 @@ void* map(int file, std::size_t size, int kind) {
   return memory;
 }
 
+// The whole huge pages in a range.
+std::span<std::byte> huge_pages_in(std::span<std::byte> memory) {
+  const auto first = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::size_t before = std::min(memory.size(), -first % SharedFile::kHugePage);
+  return memory.subspan(before, (memory.size() - before) / SharedFile::kHugePage * SharedFile::kHugePage);
+}
+
+void make_huge(std::span<std::byte> pages) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which not every C library knows
+  if (!pages.empty()) madvise(pages.data(), pages.size(), kCollapse);
+}
+
+// Huge pages of zeroes for a part of a file that has none, and that is mapped at `memory`. The system makes a
+// huge page only from one that has a small page already. It zeroes the rest once. Small pages that become a
+// huge one would be zeroed one by one and then copied, which takes four times as long. What the system cannot
+// do stays a hole.
+void claim_huge_pages(int file, std::size_t offset, std::span<std::byte> memory) {
+  const std::span<std::byte> pages = huge_pages_in(memory);
+  const std::size_t first = offset + static_cast<std::size_t>(pages.data() - memory.data());
+  for (std::size_t at = 0; at < pages.size(); at += SharedFile::kHugePage) {
+    if (posix_fallocate(file, static_cast<off_t>(first + at), SharedFile::kPage) != 0) return;
+  }
+  make_huge(pages);
+}
+
+// Zeroed pages, by one rank of the host at a time, huge ones where the part is mapped at `memory`. In pieces:
+// a signal may interrupt a call, which is then made again, and other programs take memory too, so each time
+// it is asked for the rest.
+Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::size_t bytes,
+                   std::byte* memory) {
+  const HostLock lock;                        // else several ranks may find the same memory free
+  std::size_t piece = std::size_t{32} << 20;  // smaller ones are through before the next signal
+  for (const std::size_t begin = offset, end = offset + bytes; offset < end;) {
+    if (Status status = check_free(purpose, bytes, end - offset); !status.ok()) return status;
+    const std::size_t part = std::min(piece, end - offset);
+    if (memory != nullptr) claim_huge_pages(file, offset, {memory + (offset - begin), part});
+    const int error = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(part));
+    if (error != 0 && error != EINTR) return too_little_memory(purpose, bytes, std::strerror(error));
+    if (error == 0) {
+      offset += part;
+    } else {
+      piece = std::max(piece / 2, SharedFile::kPage);
+    }
+  }
+  return {};
+}
+
 // Maps pages that are there for this process at once, as huge ones where they are whole: fewer, quicker
 // faults here and in the processes of others, and addresses that the processor finds quickly. What the system
 // cannot do of that is done page by page, when they are touched.
-void map_at_once(std::byte* memory, std::size_t bytes) {
-  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which not every C library knows
-  const auto first = reinterpret_cast<std::uintptr_t>(memory);
-  const std::size_t before = std::min(bytes, -first % SharedFile::kHugePage);
-  const std::size_t huge = (bytes - before) / SharedFile::kHugePage * SharedFile::kHugePage;
-  if (huge > 0) madvise(memory + before, huge, kCollapse);
-  madvise(memory, bytes, MADV_POPULATE_WRITE);
+void map_at_once(std::span<std::byte> memory) {
+  make_huge(huge_pages_in(memory));
+  madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE);
 }
 
 Status check_name(const SegmentHandle& handle, const std::string& path) {
@@ -219,22 +244,19 @@ SharedFile::Result SharedFile::make(std::string_view purpose, std::size_t size, 
     return failed(system_error("getrandom", errno));
   Descriptor file(memfd_create(name_of(handle.nonce).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.number() < 0) return failed(system_error("memfd_create", errno));
-  // Not by ftruncate alone: pages that turn out not to be there would be a SIGBUS later.
-  Status claimed;
-  if (pages == Pages::all) {
-    claimed = claim_pages(purpose, file.number(), 0, size);
-  } else if (ftruncate(file.number(), static_cast<off_t>(size)) != 0) {
-    claimed = too_little_memory(purpose, size, std::strerror(errno));
-  }
-  if (!claimed.ok()) return failed(std::move(claimed));
+  if (ftruncate(file.number(), static_cast<off_t>(size)) != 0)
+    return failed(too_little_memory(purpose, size, std::strerror(errno)));
   if (fcntl(file.number(), F_ADD_SEALS, kSeals) != 0)
     return failed(system_error("sealing shared memory", errno));
   void* memory = map(file.number(), size, MAP_NORESERVE);
   if (memory == MAP_FAILED) return failed(too_little_memory(purpose, size, std::strerror(errno)));
-  if (pages == Pages::all) map_at_once(static_cast<std::byte*>(memory), size);
   handle.process_id = getpid();
   handle.file = file.number();
   auto made = std::make_shared<SharedFile>(Key{}, handle, true, std::move(file), memory);
+  // The size alone would not do: pages that turn out not to be there would be a SIGBUS later.
+  if (pages == Pages::all) {
+    if (Status claimed = made->claim(purpose, 0, size); !claimed.ok()) return failed(std::move(claimed));
+  }
   registry().add(made);
   return {std::move(made), {}};
 }
@@ -272,11 +294,13 @@ SharedFile::Result SharedFile::open(const SegmentHandle& handle, int descriptor,
 SharedFile::~SharedFile() { munmap(memory_, handle_.size); }
 
 Status SharedFile::claim(std::string_view purpose, std::size_t offset, std::size_t bytes, Pages mapped) {
-  Status status = claim_pages(purpose, file_.number(), offset, bytes);
+  std::byte* const memory = data() + offset;
+  Status status =
+      claim_pages(purpose, file_.number(), offset, bytes, mapped == Pages::all ? memory : nullptr);
   if (!status.ok()) {
     give_back(offset, bytes);
   } else if (mapped == Pages::all) {
-    map_at_once(data() + offset, bytes);
+    map_at_once({memory, bytes});
   }
   return status;
 }

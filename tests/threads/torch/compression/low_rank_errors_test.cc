@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/runtime.h"
+#include "rueda/torch/collectives/operations.h"
 #include "tests/support/rank_words.h"
 #include "tests/support/training/low_rank.h"
 #include "tests/support/words_of.h"

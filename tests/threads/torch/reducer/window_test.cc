@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
+#include "frameworks/torch/reducer/gradient_sync.h"
 #include "rueda/torch/collectives/empty.h"
 #include "rueda/torch/collectives/operations.h"
 #include "rueda/torch/reducer/distributed_optimizer.h"
@@ -70,6 +71,21 @@ TEST(GradientBuffers, AutogradWritesThere) {
       EXPECT_EQ(in_shared_memory(weight.grad(), runtime), step > 0);
       EXPECT_TRUE(at::equal(weight.grad(), at::full({300, 200}, 1.5, at::kFloat)));
     }
+  });
+}
+
+TEST(GradientBuffers, TheFirstGradientsLieThereAfterPrepare) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({300, 200}, 1, at::kFloat);
+    GradientSync sync({weight}, {}, runtime);
+    sync.prepare();
+    const void* computed = nullptr;
+    weight.register_hook([&](const at::Tensor& gradient) { computed = gradient.const_data_ptr(); });
+    (weight * (1 + runtime.topology().rank)).sum().backward();
+    sync.synchronize();
+    EXPECT_EQ(weight.grad().const_data_ptr(), computed);
+    EXPECT_TRUE(in_shared_memory(weight.grad(), runtime));
+    EXPECT_TRUE(at::equal(weight.grad(), at::full({300, 200}, 1.5, at::kFloat)));
   });
 }
 
