@@ -57,9 +57,11 @@ class Job:
         self.hosts = options.hosts
         self.spares, self.until_spare_waits = options.spares, UNTIL_SPARE_WAITS[options.program]
         self.waiting: dict[int, float] = {}  # processes in init(), and since when
-        hosts = ["--virtual-hosts", str(options.hosts), "--blacklist-cooldown-range", "1", "1"] if options.hosts else []
+        hosts = ["--virtual-hosts", str(options.hosts)] if options.hosts else []
         if kind in ("joining", "spare", "start"):  # its slot would not be used again
             hosts += ["--blacklist", "never"]
+        if options.hosts or kind in ("joining", "spare"):  # else it waits for longer each time
+            hosts += ["--blacklist-cooldown-range", "1", "1"]
         program = [BIN / "elastic_steps"] if options.program == "c++" else [sys.executable, ROOT / "bench/elastic_steps.py"]
         command = [BIN / "ruedarun", *hosts, "--spares", str(options.spares), "-np", str(ranks), "--min-np", "1", *program, str(parameters), str(stop)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -41,11 +41,11 @@ GradientBuffers::GradientBuffers(const std::string& name, std::vector<at::Tensor
       host_(parameters_, sums, banks.size()),
       device_(name + "/places", parameters_, types_of(parameters_, sums), std::move(banks), scope) {}
 
-void GradientBuffers::prepare() { host_.end_step(scope_.get().runtime()); }
+void GradientBuffers::prepare() { host_.refill(scope_.get().runtime()); }
 
 void GradientBuffers::end_step() {
   device_.end_step();
-  host_.end_step(scope_.get().runtime());
+  host_.refill(scope_.get().runtime());
 }
 
 PlacedGradient GradientBuffers::placed(std::size_t bank, std::size_t index, at::Tensor gradient) const {

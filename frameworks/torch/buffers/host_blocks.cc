@@ -44,7 +44,7 @@ at::Tensor HostBlocks::take(std::size_t index, at::ScalarType type) {
              : at::from_blob(block, parameter.sizes(), GradientAllocator::give_back, options);
 }
 
-void HostBlocks::end_step(Runtime& runtime) {
+void HostBlocks::refill(Runtime& runtime) {
   const std::vector<std::size_t> lacking = std::exchange(lacking_, {});
   if (memory_ != runtime.tensor_memory() || sizes_ != sizes()) return get_blocks(runtime);
   if (!blocks_) return;

@@ -18,8 +18,8 @@ namespace rueda {
 at::ScalarType gradient_type(const at::Tensor& parameter, bool sums);
 
 // Purpose: for each gradient on the host a block that all ranks of the host reach (GradientAllocator), from
-// the second step on. What was lacking in a step is added at its end, up to as much again as gradients need.
-// Belongs to a GradientBuffers; guarded with it.
+// the first refill() on. What was lacking in a step is added by the next one, up to as much again as
+// gradients need. Belongs to a GradientBuffers; guarded with it.
 class HostBlocks {
  public:
   // `sums`: blocks are for sums of gradients. `banks`: how many steps have gradients at a time.
@@ -33,8 +33,8 @@ class HostBlocks {
   bool contains(const at::Tensor& gradient) const;
   // Uninitialised memory for the parameter's gradient; undefined where no block is free.
   at::Tensor take(std::size_t index, at::ScalarType type);
-  // The step is over, no gradient is on its way: gets blocks where there are none that fit.
-  void end_step(Runtime& runtime);
+  // While no gradient is on its way: gets blocks where there are none that fit.
+  void refill(Runtime& runtime);
   // These blocks serve no more.
   void abandon();
 

@@ -27,18 +27,38 @@ Known* as(OptimizerParamState& state) {
 
 }  // namespace
 
-std::optional<Tensors> tensors_of(OptimizerParamState& state) {
-  if (auto* adamw = as<torch::optim::AdamWParamState>(state))
-    return Tensors{&adamw->exp_avg(), &adamw->exp_avg_sq(), &adamw->max_exp_avg_sq()};
-  if (auto* adam = as<torch::optim::AdamParamState>(state))
-    return Tensors{&adam->exp_avg(), &adam->exp_avg_sq(), &adam->max_exp_avg_sq()};
-  if (auto* sgd = as<torch::optim::SGDParamState>(state)) return Tensors{&sgd->momentum_buffer()};
-  if (auto* moments = as<Moments>(state)) return Tensors{&moments->exp_avg(), &moments->exp_avg_sq()};
-  if (auto* lars = as<LarsParamState>(state)) return Tensors{&lars->momentum_buffer()};
+std::optional<StateFields> fields_of(OptimizerParamState& state) {
+  const auto of_adam = [](auto& adam) {
+    return StateFields{{{"exp_avg", &adam.exp_avg()},
+                        {"exp_avg_sq", &adam.exp_avg_sq()},
+                        {"max_exp_avg_sq", &adam.max_exp_avg_sq()}},
+                       &adam.step()};
+  };
+  if (auto* adamw = as<torch::optim::AdamWParamState>(state)) return of_adam(*adamw);
+  if (auto* adam = as<torch::optim::AdamParamState>(state)) return of_adam(*adam);
+  if (auto* sgd = as<torch::optim::SGDParamState>(state))
+    return StateFields{{{"momentum_buffer", &sgd->momentum_buffer()}}};
+  if (auto* moments = as<Moments>(state))
+    return StateFields{{{"exp_avg", &moments->exp_avg()}, {"exp_avg_sq", &moments->exp_avg_sq()}},
+                       &moments->step()};
+  if (auto* lars = as<LarsParamState>(state))
+    return StateFields{{{"momentum_buffer", &lars->momentum_buffer()}}};
   if (auto* rmsprop = as<torch::optim::RMSpropParamState>(state))
-    return Tensors{&rmsprop->square_avg(), &rmsprop->momentum_buffer(), &rmsprop->grad_avg()};
-  if (auto* adagrad = as<torch::optim::AdagradParamState>(state)) return Tensors{&adagrad->sum()};
+    return StateFields{{{"square_avg", &rmsprop->square_avg()},
+                        {"momentum_buffer", &rmsprop->momentum_buffer()},
+                        {"grad_avg", &rmsprop->grad_avg()}},
+                       &rmsprop->step()};
+  if (auto* adagrad = as<torch::optim::AdagradParamState>(state))
+    return StateFields{{{"sum", &adagrad->sum()}}, &adagrad->step()};
   return std::nullopt;
+}
+
+std::optional<Tensors> tensors_of(OptimizerParamState& state) {
+  const std::optional<StateFields> fields = fields_of(state);
+  if (!fields) return std::nullopt;
+  Tensors tensors;
+  for (const auto& [name, tensor] : fields->tensors) tensors.push_back(tensor);
+  return tensors;
 }
 
 std::unique_ptr<OptimizerParamState> copy_of(const OptimizerParamState& state) {

@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/byte_exchange.h"
+#include "frameworks/torch/state/optimizer_tensors.h"
 #include "frameworks/torch/state/own_archive.h"
 #include "rueda/torch/state/parameter_groups.h"
 
@@ -15,6 +18,7 @@ namespace rueda {
 namespace {
 
 using torch::optim::Optimizer;
+using torch::optim::OptimizerParamState;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
@@ -23,7 +27,7 @@ constexpr const char* kKind = "rueda_sharded_model";
 // What an optimizer's state, or a group's options, write into an archive. In the host's memory: a device has
 // another number on another rank.
 template <class Saves>
-SavedValues values_of(const Saves& saves) {
+SavedValues archived_values_of(const Saves& saves) {
   OutputArchive archive;
   saves.serialize(archive);
   InputArchive written = reader_of(archive, at::kCPU);
@@ -33,11 +37,47 @@ SavedValues values_of(const Saves& saves) {
 }
 
 template <class Loads>
-void give_values(Loads& loads, const SavedValues& values, at::Device device) {
+void give_archived_values(Loads& loads, const SavedValues& values, at::Device device) {
   OutputArchive archive;
   for (const auto& [key, value] : values) archive.write(key, value);
   InputArchive written = reader_of(archive, device);
   loads.serialize(written);
+}
+
+// The same without an archive where the class is known: LibTorch writes one as a program, and adds up
+// checksums of all bytes.
+SavedValues values_of(const OptimizerParamState& state) {
+  const std::unique_ptr<OptimizerParamState> same = state.clone();
+  const std::optional<StateFields> fields = fields_of(*same);
+  if (!fields) return archived_values_of(state);
+  SavedValues values;
+  if (fields->step != nullptr) values["step"] = *fields->step;
+  for (const auto& [name, tensor] : fields->tensors) {
+    if (!tensor->defined()) continue;
+    const at::Tensor detached = tensor->detach();
+    values[name] = detached.is_cpu() ? detached.clone() : detached.cpu();
+  }
+  return values;
+}
+
+// Whether the values are those of these fields.
+bool are_values_of(const StateFields& fields, const SavedValues& values) {
+  const auto step = values.find("step");
+  if (fields.step != nullptr && (step == values.end() || !step->second.isInt())) return false;
+  return std::ranges::all_of(fields.tensors, [&](const auto& field) {
+    const auto value = values.find(field.first);
+    return value == values.end() || value->second.isTensor();
+  });
+}
+
+void give_values(OptimizerParamState& state, const SavedValues& values, at::Device device) {
+  const std::optional<StateFields> fields = fields_of(state);
+  if (!fields || !are_values_of(*fields, values)) return give_archived_values(state, values, device);
+  if (fields->step != nullptr) *fields->step = values.at("step").toInt();
+  for (const auto& [name, tensor] : fields->tensors) {
+    if (const auto value = values.find(name); value != values.end())
+      *tensor = value->second.toTensor().to(device, /*non_blocking=*/false, /*copy=*/true);
+  }
 }
 
 void write(OutputArchive& archive, const std::string& key, const SavedValues& values) {
@@ -100,7 +140,7 @@ void check_whole(const SavedParameter& parameter, std::int64_t taken, Rank rank)
 
 std::vector<SavedValues> saved_groups(const Optimizer& optimizer) {
   std::vector<SavedValues> groups;
-  for (const auto& group : optimizer.param_groups()) groups.push_back(values_of(group.options()));
+  for (const auto& group : optimizer.param_groups()) groups.push_back(archived_values_of(group.options()));
   return groups;
 }
 
@@ -144,7 +184,7 @@ void give_groups(Optimizer& optimizer, const std::vector<SavedValues>& groups, R
                        optimizer.param_groups().size()));
   }
   for (std::size_t i = 0; i < groups.size(); ++i)
-    give_values(optimizer.param_groups()[i].options(), groups[i], at::kCPU);
+    give_archived_values(optimizer.param_groups()[i].options(), groups[i], at::kCPU);
 }
 
 void put_together(std::vector<SavedParameter>& whole, const SavedModel& own, const std::string& name,
