@@ -24,6 +24,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import performance_page  # noqa: E402
+
 BIN = Path(__file__).resolve().parents[1] / "build" / "bin"
 
 
@@ -67,7 +70,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--elastic", action="store_true", help="compare an elastic job with one of fixed membership")
-    parser.add_argument("--json", help="write all figures here")
+    parser.add_argument("--json", help="write all figures here; with --elastic those for bench/performance_page.py")
     parser.add_argument("flags", nargs="*", help="after --: for the runs with --sync every_step")
     return parser.parse_args()
 
@@ -92,8 +95,21 @@ def main():
     cpu = {name: statistics.median(pair[name]["cpu_ms"] for pair in pairs) / 1e3 for name in names}
     print(f"{options.pairs} pairs of {options.steps} steps; processor seconds a step and rank: "
           + ", ".join(f"{name} {cpu[name]:.3f}" for name in names) + f"; load {os.getloadavg()[0]:.1f}")
-    if options.json:
+    if options.json and options.elastic:
+        keep_elastic(options, pairs, medians["fixed/elastic"])
+    elif options.json:
         Path(options.json).write_text(json.dumps({"medians": medians, "cpu_s": cpu, "pairs": pairs}, indent=2) + "\n")
+
+
+def keep_elastic(options, pairs, ratio):
+    """A result for bench/performance_page.py."""
+    steps = {name: [pair[name]["step_ms"] for pair in pairs] for name in ("fixed", "elastic")}
+    performance_page.keep(Path(options.json), "A training step of an elastic job", "Failures", ".venv/bin/python bench/train_pairs.py", "ms",
+                          f"Medians of {len(pairs)} pairs of runs in turns, {options.steps} steps each on {options.ranks} ranks, of `train_bert` with and without "
+                          "`--elastic yes`.",
+                          [{"figure": "a step of a job of fixed membership, and of an elastic one", "peer": round(statistics.median(steps["fixed"]), 1),
+                            "value": round(statistics.median(steps["elastic"]), 1), "ratio": round(ratio, 3),
+                            "note": "fixed / elastic: the median of the pairs' ratios"}])
 
 
 if __name__ == "__main__":

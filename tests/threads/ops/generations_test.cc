@@ -63,26 +63,25 @@ Fate fate_of(const Generation& generation) {
   return fate;
 }
 
-// Purpose: the tensors of one worker. Between two generations they hold a pattern, which nobody may change.
+// Purpose: the tensors of one worker. Those of the generation before hold a pattern, which nobody may change:
+// once a generation has formed, no rank of an earlier one writes any more.
 class Tensors {
  public:
-  // In memory of this Runtime, which lives on with the tensors.
+  // A generation has formed. Its tensors lie in memory of this Runtime, which lives on with them.
   void renew(Runtime& runtime) {
     expect_unchanged();
-    constexpr std::size_t kLarge = sanitized(40'000, 150'000);
-    shared_memory_ = runtime.allocate(kLarge * sizeof(float));
-    shared_ = {reinterpret_cast<float*>(shared_memory_.get()), kLarge};
-    small_.resize(6);
-    large_.resize(kLarge);
+    former_ = std::exchange(present_, Memory(runtime));
+    for (const std::span<float> each : former_.all()) std::ranges::fill(each, kKept);
   }
-  void keep() {
-    for (const std::span<float> each : all()) std::ranges::fill(each, kKept);
+  void expect_unchanged() {
+    for (const std::span<float> each : former_.all())
+      EXPECT_EQ(std::ranges::count(each, kKept), std::ssize(each)) << "an earlier generation has written";
   }
   // One allreduce of each; whether all have succeeded. `between` comes while they are on their way.
   template <class Between>
   bool reduce(Runtime& runtime, float value, float sum, Between between) {
     std::vector<Handle> handles;
-    for (const std::span<float> each : all()) {
+    for (const std::span<float> each : present_.all()) {
       std::ranges::fill(each, value);
       handles.push_back(allreduce_async(fmt::format("tensor{}", handles.size()), view(each), view(each),
                                         {ReduceOp::sum}, runtime));
@@ -90,24 +89,30 @@ class Tensors {
     between();
     bool good = true;
     for (const Handle& handle : handles) good &= handle.wait_status().ok();
-    for (const std::span<float> each : all())
+    for (const std::span<float> each : present_.all())
       EXPECT_TRUE(!good || std::ranges::count(each, sum) == std::ssize(each)) << "a sum is wrong";
     return good;
   }
 
  private:
   static constexpr float kKept = -5;
+  static constexpr std::size_t kLarge = sanitized(40'000, 150'000);
 
-  std::vector<std::span<float>> all() { return {small_, large_, shared_}; }
-  void expect_unchanged() {
-    for (const std::span<float> each : all())
-      EXPECT_EQ(std::ranges::count(each, kKept), std::ssize(each)) << "an earlier generation has written";
-  }
+  struct Memory {
+    Memory() = default;
+    explicit Memory(Runtime& runtime)
+        : small(6), large(kLarge), shared(runtime.allocate(kLarge * sizeof(float))) {}
+    std::vector<std::span<float>> all() {
+      return {small, large, {reinterpret_cast<float*>(shared.get()), shared ? kLarge : 0}};
+    }
 
-  std::vector<float> small_;
-  std::vector<float> large_;
-  std::shared_ptr<std::byte> shared_memory_;
-  std::span<float> shared_;
+    std::vector<float> small;
+    std::vector<float> large;
+    std::shared_ptr<std::byte> shared;
+  };
+
+  Memory present_;
+  Memory former_;
 };
 
 // Purpose: one job of threads, from generation 0 to the end of all workers in the last one.
@@ -185,8 +190,9 @@ void GenerationsJob::live(Worker worker) {
       EXPECT_TRUE(world_.is_broken(*tried)) << "generation " << *tried << ": " << error.what();
     }
     if (world_.is_dead(worker)) return world_.tell_lost(worker);  // others may still write into its tensors
-    tensors.keep();
-    if (over) return world_.tell_finished(worker);
+    if (!over) continue;
+    tensors.expect_unchanged();
+    return world_.tell_finished(worker);
   }
 }
 
