@@ -136,7 +136,6 @@ constexpr std::array kFlags{
     Flag{Kind::setting, "no-stall-check", "", "", "STALL_CHECK_DISABLE", yes},
     Flag{Kind::setting, "stall-check-warning-time-seconds", "SECONDS", "", "STALL_CHECK_TIME", as_it_is},
     Flag{Kind::setting, "stall-check-shutdown-time-seconds", "SECONDS", "", "STALL_SHUTDOWN_TIME", as_it_is},
-    Flag{Kind::setting, "thread-affinity", "CORES", "", "THREAD_AFFINITY", as_it_is},
     Flag{Kind::setting, "num-nccl-streams", "N", "", "NUM_NCCL_STREAMS", as_it_is},
     Flag{Kind::setting, "hierarchical-allreduce", "", "", "NCCL_HIERARCHY", yes},
     Flag{Kind::setting, "no-hierarchical-allreduce", "", "", "NCCL_HIERARCHY", no},
@@ -146,6 +145,7 @@ constexpr std::array kFlags{
     Flag{Kind::setting, "no-log-hide-timestamp", "", "", "LOG_HIDE_TIME", no},
     Flag{Kind::setting, "log-hide-timestamp", "", "", "LOG_HIDE_TIME", yes},
 
+    Flag{Kind::ignored, "thread-affinity", "CORES", "ruedarun binds each rank with all its threads"},
     Flag{Kind::ignored, "gloo", "", kGloo},
     Flag{Kind::ignored, "gloo-timeout-seconds", "N", kGloo},
     Flag{Kind::ignored, "jsrun", "", "ruedarun starts ranks by ssh, srun, blaunch or qrsh, or by Hydra"},

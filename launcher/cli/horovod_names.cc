@@ -3,10 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-
-#include "core/base/config.h"
 
 namespace rueda {
 namespace {
@@ -16,7 +13,6 @@ struct Name {
   std::string_view why;
 };
 
-constexpr std::string_view kVersion = "this version has no such setting";
 constexpr std::string_view kRoute = "the route is chosen from measured times, not by hand";
 constexpr std::string_view kTuner = "Rueda's tuner compares measured steps and has no such number";
 constexpr std::string_view kGloo = "there is no Gloo in Rueda";
@@ -28,34 +24,17 @@ constexpr std::string_view kMpi = "ranks talk by MPI";
 constexpr std::string_view kPlace = "ruedarun places the ranks";
 constexpr std::string_view kElastic = "ruedarun has the flags --min-np and --elastic-timeout";
 
-// Every runtime variable of Horovod's. A name that a setting has as its alias is never looked up here.
+// The runtime variables of Horovod that are no alias of a setting.
 constexpr std::array kNames{
-    Name{"FUSION_THRESHOLD", kVersion},
-    Name{"CYCLE_TIME", kVersion},
-    Name{"CACHE_CAPACITY", kVersion},
-    Name{"HIERARCHICAL_ALLREDUCE", kVersion},
     Name{"HIERARCHICAL_ALLGATHER", kRoute},
     Name{"TORUS_ALLREDUCE", kRoute},
-    Name{"AUTOTUNE", kVersion},
-    Name{"AUTOTUNE_LOG", kVersion},
-    Name{"AUTOTUNE_WARMUP_SAMPLES", kVersion},
-    Name{"AUTOTUNE_STEPS_PER_SAMPLE", kVersion},
-    Name{"AUTOTUNE_BAYES_OPT_MAX_SAMPLES", kVersion},
     Name{"AUTOTUNE_GAUSSIAN_PROCESS_NOISE", kTuner},
-    Name{"TIMELINE", kVersion},
-    Name{"TIMELINE_MARK_CYCLES", kVersion},
-    Name{"STALL_CHECK_DISABLE", kVersion},
-    Name{"STALL_CHECK_TIME_SECONDS", kVersion},
-    Name{"STALL_SHUTDOWN_TIME_SECONDS", kVersion},
-    Name{"LOG_LEVEL", kVersion},
-    Name{"LOG_HIDE_TIME", kVersion},
     Name{"CPU_OPERATIONS", kMpi},
     Name{"CONTROLLER", kMpi},
     Name{"MPI_THREADS_DISABLE", "Rueda's background thread needs MPI_THREAD_MULTIPLE"},
-    Name{"THREAD_AFFINITY", kVersion},
-    Name{"NUM_NCCL_STREAMS", kVersion},
+    Name{"THREAD_AFFINITY", "ruedarun binds each rank with all its threads"},
     Name{"BATCH_D2D_MEMCOPIES", kGpuCopies},
-    Name{"DISABLE_GROUP_FUSION", kVersion},
+    Name{"DISABLE_GROUP_FUSION", "this version has no such setting"},
     Name{"ENABLE_ASYNC_COMPLETION", kGpuWaits},
     Name{"DYNAMIC_PROCESS_SETS", "process sets can always be added and removed"},
     Name{"ELASTIC", kElastic},
@@ -72,7 +51,6 @@ constexpr std::array kNames{
     Name{"CROSS_RANK", kPlace},
     Name{"CROSS_SIZE", kPlace},
     Name{"HOSTNAME", kPlace},
-    Name{"START_TIMEOUT", kVersion},
     Name{"SECRET_KEY", "ruedarun makes a token of its own for each job"},
     Name{"CCL_CACHE", "there is no oneCCL in Rueda"},
     Name{"DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
@@ -83,17 +61,13 @@ constexpr std::array kNames{
     Name{"SPARK_USE_LOCAL_RANK_GPU_INDEX", kSpark},
 };
 
-bool is_alias(const std::string& name) {
-  return std::ranges::find(settings(), name, &Setting::alias) != settings().end();
-}
-
 }  // namespace
 
 std::vector<std::string> ignored_variables(const std::function<bool(const std::string&)>& is_set) {
   std::vector<std::string> lines;
   for (const Name& row : kNames) {
     const std::string name = fmt::format("HOROVOD_{}", row.name);
-    if (is_set(name) && !is_alias(name)) lines.push_back(fmt::format("{} is ignored: {}", name, row.why));
+    if (is_set(name)) lines.push_back(fmt::format("{} is ignored: {}", name, row.why));
   }
   return lines;
 }

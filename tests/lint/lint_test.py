@@ -88,9 +88,14 @@ class LintTest(unittest.TestCase):
             self.assertEqual(self.rules_broken({path: "word\n" * lines}), broken, f"{path}, {lines} lines")
         self.assertEqual(self.rules_broken({"core/README.md": "word " * 16801}), ["README length"])
 
+    def test_numbers_of_a_readme(self):
+        for page, broken in [("7 words\n" * 30, []), ("7 words\n" * 31, ["README numbers"]), ("`7` words\n" * 31, []), ("rank 7\n" * 31, []),
+                             ("    code 7\n" * 31, [])]:
+            self.assertEqual(self.rules_broken({"core/README.md": page}), broken, page[:12])
+
     def test_words_of_readmes_are_printed(self):
         tree = self.tree(**{"README.md": "two words\n", "core/README.md": "three more words", "docs/page.md": "no README"})
-        self.assertEqual(pages.summary(tree), "2 READMEs: 5 words, at most 16000; 0 numbers outside of code")
+        self.assertEqual(pages.summary(tree), "2 READMEs: 5 words, at most 16000; 0 numbers outside of code, 0 in one, at most 30")
         tree = self.tree(**{"README.md": "2 of 1,000 take 3.5 s, x4, `5` [a](6) 7 µs\n```\n8\n```\n"})
         self.assertIn(" 4 numbers", pages.summary(tree))
 

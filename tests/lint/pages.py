@@ -95,6 +95,7 @@ def check_tables(tree):
 
 
 MOST_WORDS = 16000
+MOST_NUMBERS = 30  # of one README: figures are in docs/performance.md
 
 
 def readmes(tree):
@@ -108,13 +109,20 @@ def words_of_readmes(tree):
 NUMBER = re.compile(r"(?<![\w.])\d[\d., ]*\d(?![\w])|(?<![\w.])\d(?![\w])")
 
 
+def numbers_of(text):
+    """How many numbers stand in the text of a page, without code, links and names such as `rank 0`."""
+    lines = (line for _, line in lines_of(text) if not line.startswith("    "))
+    return sum(len(NUMBER.findall(re.sub(r"\b[Rr]anks? \d+\b", "", CODE.sub("", LINK.sub("](", line))))) for line in lines)
+
+
 def numbers_of_readmes(tree):
-    """How many numbers stand in the text of READMEs, without code and links."""
-    return sum(len(NUMBER.findall(CODE.sub("", LINK.sub("](", line)))) for _, text in readmes(tree) for _, line in lines_of(text))
+    return {path: numbers_of(text) for path, text in readmes(tree)}
 
 
 def summary(tree):
-    return f"{len(readmes(tree))} READMEs: {words_of_readmes(tree)} words, at most {MOST_WORDS}; {numbers_of_readmes(tree)} numbers outside of code"
+    numbers = numbers_of_readmes(tree)
+    return (f"{len(readmes(tree))} READMEs: {words_of_readmes(tree)} words, at most {MOST_WORDS}; {sum(numbers.values())} numbers outside of code, "
+            f"{max(numbers.values(), default=0)} in one, at most {MOST_NUMBERS}")
 
 
 def check_readme_lengths(tree):
@@ -123,5 +131,7 @@ def check_readme_lengths(tree):
         lines, most = len(text.splitlines()), 150 if path == "README.md" else 120
         if lines > most:
             yield Problem(path, most + 1, "README length", f"{lines} lines, over {most}; move details to docs")
+        if (numbers := numbers_of(text)) > MOST_NUMBERS:
+            yield Problem(path, 1, "README numbers", f"{numbers} numbers, over {MOST_NUMBERS}; move figures to docs/performance.md")
     if (words := words_of_readmes(tree)) > MOST_WORDS:
         yield Problem("README.md", 1, "README length", f"{words} words in all READMEs, over {MOST_WORDS}; move details to docs")

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/base/config.h"
@@ -209,6 +210,15 @@ TEST(HostFile, LinesInEveryForm) {
     EXPECT_THAT(error_of([&] { hosts_from_list(text); }), HasSubstr("--hosts '")) << text;
   EXPECT_EQ(hosts_from_list("a:2,b"), "a:2,b");
   EXPECT_THAT(error_of([] { hosts_from_text("# nothing\n", "f"); }), HasSubstr("no host"));
+}
+
+TEST(Flags, EachThatSetsASettingHasOneThatExists) {
+  for (const Flag& flag : flags()) {
+    if (flag.kind != Flag::Kind::setting) continue;
+    const std::string name = "RUEDA_" + std::string(flag.setting);
+    EXPECT_NE(std::ranges::find(settings(), flag.setting, &Setting::name), settings().end())
+        << "--" << flag.name;
+  }
 }
 
 TEST(HorovodNames, AliasesWorkAndTheRestIsTold) {
