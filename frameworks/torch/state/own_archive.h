@@ -6,8 +6,12 @@
 #include <torch/serialize/archive.h>
 
 #include <optional>
+#include <string_view>
 
 namespace rueda {
+
+// Whether torch::save has written the bytes.
+bool is_torch_archive(std::string_view bytes);
 
 // Returns a reader of `written`. Its tensors are on `device`, or on their own devices. LibTorch reads an
 // archive by running the program in it, so `written` must hold values of this process only.

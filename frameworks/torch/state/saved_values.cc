@@ -12,6 +12,7 @@
 #include "core/byte_exchange.h"
 #include "frameworks/torch/state/optimizer_tensors.h"
 #include "frameworks/torch/state/own_archive.h"
+#include "frameworks/torch/state/value_tree.h"
 #include "rueda/torch/state/parameter_groups.h"
 
 namespace rueda {
@@ -80,17 +81,30 @@ void give_values(OptimizerParamState& state, const SavedValues& values, at::Devi
   }
 }
 
-void write(OutputArchive& archive, const std::string& key, const SavedValues& values) {
-  OutputArchive nested(archive.compilation_unit());
-  for (const auto& [name, value] : values) nested.write(name, value);
-  archive.write(key, nested);
+ValueTree tree_of(const SavedValues& values) {
+  ValueTree tree;
+  for (const auto& [name, value] : values) tree.add(name, value);
+  return tree;
 }
 
-SavedValues read_values(InputArchive& archive, const std::string& key) {
-  InputArchive nested;
-  archive.read(key, nested);
+const c10::IValue& value_in(const ValueTree& tree, const std::string& key) {
+  const c10::IValue* const value = tree.value(key);
+  if (value == nullptr) refuse(fmt::format("what was saved has no '{}'", key));
+  return *value;
+}
+
+const ValueTree& tree_in(const ValueTree& tree, const std::string& key) {
+  const ValueTree* const nested = tree.tree(key);
+  if (nested == nullptr) refuse(fmt::format("what was saved has no '{}'", key));
+  return *nested;
+}
+
+SavedValues values_in(const ValueTree& tree, const std::string& key) {
   SavedValues values;
-  for (const std::string& name : nested.keys()) nested.read(name, values[name]);
+  for (const auto& [name, node] : tree_in(tree, key).nodes) {
+    if (node.tree) refuse(fmt::format("what was saved has a '{}' in '{}', which is no value", name, key));
+    values[name] = node.value;
+  }
   return values;
 }
 
@@ -199,54 +213,65 @@ void put_together(std::vector<SavedParameter>& whole, const SavedModel& own, con
   }
 }
 
-void write(OutputArchive& archive, const SavedModel& saved) {
-  archive.write(kKind, c10::IValue(static_cast<std::int64_t>(saved.parameters.size())));
-  archive.write("groups", c10::IValue(static_cast<std::int64_t>(saved.groups.size())));
+namespace {
+
+ValueTree tree_of(const SavedModel& saved) {
+  ValueTree tree;
+  tree.add(kKind, static_cast<std::int64_t>(saved.parameters.size()));
+  tree.add("groups", static_cast<std::int64_t>(saved.groups.size()));
   for (std::size_t i = 0; i < saved.parameters.size(); ++i) {
     const SavedParameter& parameter = saved.parameters[i];
-    OutputArchive nested(archive.compilation_unit());
-    nested.write("name", c10::IValue(parameter.name));
-    nested.write("begin", c10::IValue(parameter.begin));
-    nested.write("end", c10::IValue(parameter.end));
-    nested.write("elements", c10::IValue(parameter.elements));
-    if (parameter.value.defined()) nested.write("value", parameter.value, /*is_buffer=*/true);
-    write(nested, "state", parameter.state);
-    archive.write(fmt::format("parameters/{}", i), nested);
+    ValueTree nested;
+    nested.add("name", parameter.name);
+    nested.add("begin", parameter.begin);
+    nested.add("end", parameter.end);
+    nested.add("elements", parameter.elements);
+    if (parameter.value.defined()) nested.add("value", parameter.value);
+    nested.add("state", tree_of(parameter.state));
+    tree.add(fmt::format("parameters/{}", i), std::move(nested));
   }
   for (std::size_t i = 0; i < saved.groups.size(); ++i)
-    write(archive, fmt::format("groups/{}", i), saved.groups[i]);
+    tree.add(fmt::format("groups/{}", i), tree_of(saved.groups[i]));
+  return tree;
 }
 
-SavedModel read_saved_model(InputArchive& archive) {
-  c10::IValue parameters, groups;
-  if (!archive.try_read(kKind, parameters) || !archive.try_read("groups", groups))
-    refuse("this archive is not of a ShardedModel");
-  SavedModel saved;
-  for (std::int64_t i = 0; i < parameters.toInt(); ++i) {
-    InputArchive nested;
-    archive.read(fmt::format("parameters/{}", i), nested);
-    c10::IValue name, begin, end, elements;
-    nested.read("name", name);
-    nested.read("begin", begin);
-    nested.read("end", end);
-    nested.read("elements", elements);
-    SavedParameter& parameter = saved.parameters.emplace_back(
-        SavedParameter{name.toStringRef(), begin.toInt(), end.toInt(), elements.toInt(), {}, {}});
-    nested.try_read("value", parameter.value, /*is_buffer=*/true);
-    parameter.state = read_values(nested, "state");
+SavedParameter saved_parameter_of(const ValueTree& tree) {
+  SavedParameter parameter{value_in(tree, "name").toStringRef(),
+                           value_in(tree, "begin").toInt(),
+                           value_in(tree, "end").toInt(),
+                           value_in(tree, "elements").toInt(),
+                           {},
+                           values_in(tree, "state")};
+  if (const c10::IValue* const value = tree.value("value")) parameter.value = value->toTensor();
+  return parameter;
+}
+
+SavedModel saved_model_of(const ValueTree& tree) {
+  const c10::IValue* const parameters = tree.value(kKind);
+  const c10::IValue* const groups = tree.value("groups");
+  if (parameters == nullptr || groups == nullptr) refuse("this archive is not of a ShardedModel");
+  try {
+    SavedModel saved;
+    for (std::int64_t i = 0; i < parameters->toInt(); ++i)
+      saved.parameters.push_back(saved_parameter_of(tree_in(tree, fmt::format("parameters/{}", i))));
+    for (std::int64_t i = 0; i < groups->toInt(); ++i)
+      saved.groups.push_back(values_in(tree, fmt::format("groups/{}", i)));
+    return saved;
+  } catch (const c10::Error& error) {  // a value of another kind
+    refuse(fmt::format("what was saved of a ShardedModel is damaged: {}", error.what_without_backtrace()));
   }
-  for (std::int64_t i = 0; i < groups.toInt(); ++i)
-    saved.groups.push_back(read_values(archive, fmt::format("groups/{}", i)));
-  return saved;
 }
 
-std::string bytes_of(const SavedModel& saved) {
-  OutputArchive archive;
-  write(archive, saved);
-  return to_bytes(archive);
-}
+}  // namespace
+
+void write(OutputArchive& archive, const SavedModel& saved) { write(archive, tree_of(saved)); }
+
+SavedModel read_saved_model(InputArchive& archive) { return saved_model_of(tree_of(archive)); }
+
+std::string bytes_of(const SavedModel& saved) { return to_bytes(tree_of(saved)); }
 
 SavedModel saved_of(const std::string& bytes, const LoadOptions& options) {
+  if (!is_torch_archive(bytes)) return saved_model_of(value_tree_of(bytes));
   InputArchive archive = read_archive(bytes, at::kCPU, options);
   return read_saved_model(archive);
 }

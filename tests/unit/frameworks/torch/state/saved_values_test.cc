@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -11,6 +12,8 @@
 #include <torch/optim/sgd.h>
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,12 +21,16 @@
 
 #include "frameworks/torch/state/optimizer_tensors.h"
 #include "frameworks/torch/state/own_archive.h"
+#include "frameworks/torch/state/value_tree.h"
 #include "rueda/torch/optimizers/lamb.h"
 #include "rueda/torch/optimizers/lars.h"
+#include "rueda/torch/state/archive.h"
+#include "tests/support/words_of.h"
 
 namespace rueda {
 namespace {
 
+using testing::HasSubstr;
 using torch::optim::Optimizer;
 using torch::optim::OptimizerParamState;
 
@@ -137,6 +144,65 @@ TEST(SavedValues, OfOtherKindsAreRefused) {
   EXPECT_THROW(give_states(*optimizer, make_state, {parameter}, {saved}), c10::Error);
   saved.state = {{"step", at::ones({6})}};
   EXPECT_THROW(give_states(*optimizer, make_state, {parameter}, {saved}), c10::Error);
+}
+
+SavedModel some_model() {
+  SavedModel saved;
+  saved.parameters.push_back({"layer.weight",
+                              2,
+                              8,
+                              12,
+                              at::arange(6, at::kFloat),
+                              {{"step", std::int64_t{3}}, {"exp_avg", at::ones({6})}}});
+  saved.parameters.push_back({"layer.bias", 0, 4, 4, {}, {}});
+  saved.groups.push_back({{"lr", 0.25}, {"nesterov", true}});
+  return saved;
+}
+
+void expect_equal(const SavedModel& ours, const SavedModel& theirs) {
+  ASSERT_EQ(ours.parameters.size(), theirs.parameters.size());
+  for (std::size_t i = 0; i < theirs.parameters.size(); ++i) {
+    const SavedParameter &own = ours.parameters[i], &other = theirs.parameters[i];
+    EXPECT_EQ(own.name, other.name);
+    EXPECT_EQ(std::vector({own.begin, own.end, own.elements}),
+              std::vector({other.begin, other.end, other.elements}));
+    ASSERT_EQ(own.value.defined(), other.value.defined());
+    EXPECT_TRUE(!own.value.defined() || at::equal(own.value, other.value));
+    expect_equal(own.state, other.state);
+  }
+  ASSERT_EQ(ours.groups.size(), theirs.groups.size());
+  EXPECT_EQ(ours.groups[0].at("lr").toDouble(), theirs.groups[0].at("lr").toDouble());
+  EXPECT_EQ(ours.groups[0].at("nesterov").toBool(), theirs.groups[0].at("nesterov").toBool());
+}
+
+TEST(SavedModel, IsTheSameThroughBytesAndThroughAnArchive) {
+  const SavedModel saved = some_model();
+  expect_equal(saved_of(bytes_of(saved)), saved);
+  torch::serialize::OutputArchive archive;
+  write(archive, saved);
+  expect_equal(saved_of(to_bytes(archive)), saved);
+  torch::serialize::InputArchive read = read_archive(bytes_of(saved), at::kCPU);
+  expect_equal(read_saved_model(read), saved);
+}
+
+TEST(SavedModel, DamagedBytesAreRefusedInWords) {
+  const auto refusal = [](const std::function<void(ValueTree&)>& change) {
+    ValueTree tree;
+    change(tree);
+    return words_of([&] { saved_of(to_bytes(tree)); });
+  };
+  EXPECT_THAT(refusal([](ValueTree&) {}), HasSubstr("not of a ShardedModel"));
+  EXPECT_THAT(refusal([](ValueTree& tree) {
+                tree.add("rueda_sharded_model", std::int64_t{1} << 40);
+                tree.add("groups", std::int64_t{0});
+              }),
+              HasSubstr("has no 'parameters/0'"));
+  EXPECT_THAT(refusal([](ValueTree& tree) {
+                tree.add("rueda_sharded_model", "two");
+                tree.add("groups", std::int64_t{0});
+              }),
+              HasSubstr("is damaged"));
+  EXPECT_THAT(words_of<std::exception>([] { saved_of("no file at all"); }), HasSubstr("the file"));
 }
 
 }  // namespace
