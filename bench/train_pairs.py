@@ -24,8 +24,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import performance_page  # noqa: E402
+import performance_page
 
 BIN = Path(__file__).resolve().parents[1] / "build" / "bin"
 

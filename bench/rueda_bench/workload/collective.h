@@ -14,10 +14,11 @@
 
 namespace rueda::bench {
 
+inline constexpr Rank kRoot = 0;
+
 // `bytes` are those of the tensor that is reduced or broadcast, of what each rank gives to alltoall and
 // reducescatter, of what each rank gets from allgather. Of gather and scatter: of what rank 0, the root, gets
 // or gives.
-inline constexpr Rank kRoot = 0;
 struct Collective {
   Operation operation = Operation::allreduce;
   DataType dtype = DataType::float32;

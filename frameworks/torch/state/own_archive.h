@@ -10,7 +10,7 @@
 
 namespace rueda {
 
-// Whether torch::save has written the bytes.
+// Returns true if torch::save has written the bytes.
 bool is_torch_archive(std::string_view bytes);
 
 // Returns a reader of `written`. Its tensors are on `device`, or on their own devices. LibTorch reads an

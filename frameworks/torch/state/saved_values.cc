@@ -61,7 +61,7 @@ SavedValues values_of(const OptimizerParamState& state) {
   return values;
 }
 
-// Whether the values are those of these fields.
+// Returns true if the values are those of these fields.
 bool are_values_of(const StateFields& fields, const SavedValues& values) {
   const auto step = values.find("step");
   if (fields.step != nullptr && (step == values.end() || !step->second.isInt())) return false;
@@ -87,16 +87,19 @@ ValueTree tree_of(const SavedValues& values) {
   return tree;
 }
 
+// Throws InvalidArgument unless `found`, the value or tree of that name, is there.
+template <class Found>
+const Found& present(const Found* found, const std::string& key) {
+  if (found == nullptr) refuse(fmt::format("what was saved has no '{}'", key));
+  return *found;
+}
+
 const c10::IValue& value_in(const ValueTree& tree, const std::string& key) {
-  const c10::IValue* const value = tree.value(key);
-  if (value == nullptr) refuse(fmt::format("what was saved has no '{}'", key));
-  return *value;
+  return present(tree.value(key), key);
 }
 
 const ValueTree& tree_in(const ValueTree& tree, const std::string& key) {
-  const ValueTree* const nested = tree.tree(key);
-  if (nested == nullptr) refuse(fmt::format("what was saved has no '{}'", key));
-  return *nested;
+  return present(tree.tree(key), key);
 }
 
 SavedValues values_in(const ValueTree& tree, const std::string& key) {
@@ -106,6 +109,53 @@ SavedValues values_in(const ValueTree& tree, const std::string& key) {
     values[name] = node.value;
   }
   return values;
+}
+
+ValueTree tree_of(const SavedModel& saved) {
+  ValueTree tree;
+  tree.add(kKind, static_cast<std::int64_t>(saved.parameters.size()));
+  tree.add("groups", static_cast<std::int64_t>(saved.groups.size()));
+  for (std::size_t i = 0; i < saved.parameters.size(); ++i) {
+    const SavedParameter& parameter = saved.parameters[i];
+    ValueTree nested;
+    nested.add("name", parameter.name);
+    nested.add("begin", parameter.begin);
+    nested.add("end", parameter.end);
+    nested.add("elements", parameter.elements);
+    if (parameter.value.defined()) nested.add("value", parameter.value);
+    nested.add("state", tree_of(parameter.state));
+    tree.add(fmt::format("parameters/{}", i), std::move(nested));
+  }
+  for (std::size_t i = 0; i < saved.groups.size(); ++i)
+    tree.add(fmt::format("groups/{}", i), tree_of(saved.groups[i]));
+  return tree;
+}
+
+SavedParameter saved_parameter_of(const ValueTree& tree) {
+  SavedParameter parameter{value_in(tree, "name").toStringRef(),
+                           value_in(tree, "begin").toInt(),
+                           value_in(tree, "end").toInt(),
+                           value_in(tree, "elements").toInt(),
+                           {},
+                           values_in(tree, "state")};
+  if (const c10::IValue* const value = tree.value("value")) parameter.value = value->toTensor();
+  return parameter;
+}
+
+SavedModel saved_model_of(const ValueTree& tree) {
+  const c10::IValue* const parameters = tree.value(kKind);
+  const c10::IValue* const groups = tree.value("groups");
+  if (parameters == nullptr || groups == nullptr) refuse("this archive is not of a ShardedModel");
+  try {
+    SavedModel saved;
+    for (std::int64_t i = 0; i < parameters->toInt(); ++i)
+      saved.parameters.push_back(saved_parameter_of(tree_in(tree, fmt::format("parameters/{}", i))));
+    for (std::int64_t i = 0; i < groups->toInt(); ++i)
+      saved.groups.push_back(values_in(tree, fmt::format("groups/{}", i)));
+    return saved;
+  } catch (const c10::Error& error) {  // a value of another kind
+    refuse(fmt::format("what was saved of a ShardedModel is damaged: {}", error.what_without_backtrace()));
+  }
 }
 
 // The elements in the order in which they lie in memory.
@@ -212,57 +262,6 @@ void put_together(std::vector<SavedParameter>& whole, const SavedModel& own, con
     }
   }
 }
-
-namespace {
-
-ValueTree tree_of(const SavedModel& saved) {
-  ValueTree tree;
-  tree.add(kKind, static_cast<std::int64_t>(saved.parameters.size()));
-  tree.add("groups", static_cast<std::int64_t>(saved.groups.size()));
-  for (std::size_t i = 0; i < saved.parameters.size(); ++i) {
-    const SavedParameter& parameter = saved.parameters[i];
-    ValueTree nested;
-    nested.add("name", parameter.name);
-    nested.add("begin", parameter.begin);
-    nested.add("end", parameter.end);
-    nested.add("elements", parameter.elements);
-    if (parameter.value.defined()) nested.add("value", parameter.value);
-    nested.add("state", tree_of(parameter.state));
-    tree.add(fmt::format("parameters/{}", i), std::move(nested));
-  }
-  for (std::size_t i = 0; i < saved.groups.size(); ++i)
-    tree.add(fmt::format("groups/{}", i), tree_of(saved.groups[i]));
-  return tree;
-}
-
-SavedParameter saved_parameter_of(const ValueTree& tree) {
-  SavedParameter parameter{value_in(tree, "name").toStringRef(),
-                           value_in(tree, "begin").toInt(),
-                           value_in(tree, "end").toInt(),
-                           value_in(tree, "elements").toInt(),
-                           {},
-                           values_in(tree, "state")};
-  if (const c10::IValue* const value = tree.value("value")) parameter.value = value->toTensor();
-  return parameter;
-}
-
-SavedModel saved_model_of(const ValueTree& tree) {
-  const c10::IValue* const parameters = tree.value(kKind);
-  const c10::IValue* const groups = tree.value("groups");
-  if (parameters == nullptr || groups == nullptr) refuse("this archive is not of a ShardedModel");
-  try {
-    SavedModel saved;
-    for (std::int64_t i = 0; i < parameters->toInt(); ++i)
-      saved.parameters.push_back(saved_parameter_of(tree_in(tree, fmt::format("parameters/{}", i))));
-    for (std::int64_t i = 0; i < groups->toInt(); ++i)
-      saved.groups.push_back(values_in(tree, fmt::format("groups/{}", i)));
-    return saved;
-  } catch (const c10::Error& error) {  // a value of another kind
-    refuse(fmt::format("what was saved of a ShardedModel is damaged: {}", error.what_without_backtrace()));
-  }
-}
-
-}  // namespace
 
 void write(OutputArchive& archive, const SavedModel& saved) { write(archive, tree_of(saved)); }
 

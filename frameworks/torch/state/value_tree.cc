@@ -230,14 +230,19 @@ void ValueTree::add(const std::string& key, ValueTree tree) {
   nodes.emplace_back(key, Node{{}, std::make_shared<const ValueTree>(std::move(tree))});
 }
 
-const c10::IValue* ValueTree::value(const std::string& key) const {
+const ValueTree::Node* ValueTree::find(const std::string& key) const {
   const auto found = std::ranges::find(nodes, key, &std::pair<std::string, Node>::first);
-  return found == nodes.end() || found->second.tree ? nullptr : &found->second.value;
+  return found == nodes.end() ? nullptr : &found->second;
+}
+
+const c10::IValue* ValueTree::value(const std::string& key) const {
+  const Node* const node = find(key);
+  return node == nullptr || node->tree ? nullptr : &node->value;
 }
 
 const ValueTree* ValueTree::tree(const std::string& key) const {
-  const auto found = std::ranges::find(nodes, key, &std::pair<std::string, Node>::first);
-  return found == nodes.end() ? nullptr : found->second.tree.get();
+  const Node* const node = find(key);
+  return node == nullptr ? nullptr : node->tree.get();
 }
 
 ValueTree tree_of(InputArchive& archive) {

@@ -9,10 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace torch::serialize {
-class InputArchive;
-class OutputArchive;
-}  // namespace torch::serialize
+#include "rueda/torch/state/archive.h"
 
 namespace rueda {
 
@@ -31,6 +28,9 @@ struct ValueTree {
   const ValueTree* tree(const std::string& key) const;
 
   std::vector<std::pair<std::string, Node>> nodes;  // in the order in which they were added
+
+ private:
+  const Node* find(const std::string& key) const;
 };
 
 ValueTree tree_of(torch::serialize::InputArchive& archive);
