@@ -39,13 +39,13 @@ class Encoder(torch.nn.Module):
 
     def __init__(self, layers, width, length):
         super().__init__()
-        self.words, self.places = torch.nn.Embedding(WORDS, width), torch.nn.Embedding(length, width)
+        self.words, self.positions = torch.nn.Embedding(WORDS, width), torch.nn.Embedding(length, width)
         layer = torch.nn.TransformerEncoderLayer(width, width // HEAD, 4 * width, dropout=0.0, activation="gelu", batch_first=True)
         self.layers = torch.nn.ModuleList(torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).layers)
         self.scores = torch.nn.Linear(width, 2)
 
     def forward(self, tokens):
-        hidden = self.words(tokens) + self.places.weight[:tokens.shape[1]]
+        hidden = self.words(tokens) + self.positions.weight[:tokens.shape[1]]
         for layer in self.layers:
             hidden = layer(hidden)
         return self.scores(hidden)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(os.environ.get("RUEDA_BIN", ROOT / "build/bin"))
-PATIENCE = 120  # seconds, with whatever has to come next
+TIMEOUT = 120  # seconds, with whatever has to come next
 STEPS_BETWEEN = 3
 STOPPED = 0.3  # seconds
 UNTIL_SPARE_WAITS = {"python": 3.0, "c++": 0.3}  # seconds from its call of init()
@@ -69,9 +69,9 @@ class Job:
         self.said: list[str] = []
         self.unread = b""
 
-    def lines(self, patience: float):
+    def lines(self, timeout: float):
         """All that comes within so many seconds from the call."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             while True:
@@ -80,15 +80,15 @@ class Job:
                     yield line.decode(errors="replace") + "\n"
                 left = end - time.monotonic()
                 if left <= 0 or not selector.select(left):
-                    raise Stuck(f"nothing has come to its end within {patience:.0f} s:\n{''.join(self.said[-40:])}")
+                    raise Stuck(f"nothing has come to its end within {timeout:.0f} s:\n{''.join(self.said[-40:])}")
                 chunk = os.read(self.process.stdout.fileno(), 1 << 16)
                 if not chunk:
                     raise Stuck(f"ruedarun has ended:\n{''.join(self.said[-40:])}")
                 self.unread += chunk
 
-    def events(self, patience: float = PATIENCE):
+    def events(self, timeout: float = TIMEOUT):
         """(name, worker, time, further words) of all that comes; a line of ruedarun's is ("said", 0, time, [line])."""
-        for line in self.lines(patience):
+        for line in self.lines(timeout):
             self.said.append(line)
             words = line.split()
             found = "event" in words[:2] and words[words.index("event") + 1:]
@@ -245,10 +245,10 @@ class Job:
         found = None
         longest_epoch = SAMPLES / self.ranks * max(self.measured.undisturbed, default=0.0) / 1000
         with contextlib.suppress(Stuck):
-            for name, _, _, more in self.events(PATIENCE + longest_epoch):
+            for name, _, _, more in self.events(TIMEOUT + longest_epoch):
                 if name == "end":
                     found = more
-        return found, self.process.wait(PATIENCE)
+        return found, self.process.wait(TIMEOUT)
 
     def end_well(self) -> list[str]:
         """The words of the event that ends the job. Throws Stuck if there are none, or ruedarun has failed."""

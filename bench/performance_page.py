@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/performance.md and its pictures from bench/results/*.json, and takes new results in.
+"""Writes docs/performance.md and its pictures from bench/results/*.json, and takes new results in. It writes docs/training-figures.md from
+bench/results/training/*.json: {title, parts}, of which each has a title and blocks, in their order: {text}, {command} or {columns, rows}.
 
-performance_page.py                 writes the page
-performance_page.py --check         tells whether the page is the one that the results give
+performance_page.py                 writes the pages
+performance_page.py --check         tells whether the pages are those that the results give
 performance_page.py add RUN.json --name NAME --title TITLE --group GROUP --command COMMAND
                                     keeps what `rueda-bench --json RUN.json` wrote as NAME.json, and writes the page
 
@@ -135,6 +136,26 @@ def page(found: dict[str, dict[str, Any]]) -> str:
     return "\n".join(parts)
 
 
+def block(content: dict[str, Any]) -> str:
+    if "rows" in content:
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (content["columns"], ["---"] * len(content["columns"]), *content["rows"]))
+    return f"```\n{content['command']}\n```" if "command" in content else "\n".join(textwrap.wrap(content["text"], 160, break_long_words=False, break_on_hyphens=False))
+
+
+def training_page(folder: Path) -> str:
+    parts = ["# Figures of training\n\n`bench/performance_page.py` writes this page from `bench/results/training`."]
+    for path in sorted(folder.glob("*.json")):
+        result = read(path)
+        try:
+            parts.append(f"## {result['title']}")
+            for part in result["parts"]:
+                parts += [f"### {part['title']}"] if part["title"] else []
+                parts += [block(content) for content in part["blocks"]]
+        except (KeyError, TypeError) as error:
+            raise Unusable(f"{path} is no result of trainings: {error} is missing") from None
+    return "\n\n".join(parts) + "\n"
+
+
 def middle(numbers: Any) -> float:
     return statistics.median(numbers) if isinstance(numbers, list) else numbers
 
@@ -259,9 +280,7 @@ def keep(path: Path, title: str, group: str, command: str, unit: str, about: str
                              "command": f"{command} {arguments}".strip(), "unit": unit, "peer": "the peer", "about": [about], "figures": figures}), encoding="utf-8")
 
 
-def write(found: dict[str, dict[str, Any]], path: Path) -> None:
-    path.write_text(page(found), encoding="utf-8")
-    pictures = path.parent / "pictures"
+def draw_all(found: dict[str, dict[str, Any]], pictures: Path) -> None:
     for name, result in found.items():
         if "chart" in result:
             draw(name, result, pictures)
@@ -288,10 +307,16 @@ def main() -> int:
             arguments.folder.mkdir(parents=True, exist_ok=True)
             (arguments.folder / f"{arguments.name}.json").write_text(text_of(result), encoding="utf-8")
         found = results(arguments.folder)
+        pages = {arguments.page: page(found)}
+        if (arguments.folder / "training").exists():
+            pages[arguments.page.with_name("training-figures.md")] = training_page(arguments.folder / "training")
+        for path, text in pages.items():
+            if not arguments.check:
+                path.write_text(text, encoding="utf-8")
+            elif not path.exists() or path.read_text(encoding="utf-8") != text:
+                raise Unusable(f"{path} is not what {arguments.folder} gives; run bench/performance_page.py")
         if not arguments.check:
-            write(found, arguments.page)
-        elif not arguments.page.exists() or arguments.page.read_text(encoding="utf-8") != page(found):
-            raise Unusable(f"{arguments.page} is not what {arguments.folder} gives; run bench/performance_page.py")
+            draw_all(found, arguments.page.parent / "pictures")
     except (Unusable, OSError, ImportError) as error:
         print(f"performance_page.py: error: {error}", file=sys.stderr)
         return 1

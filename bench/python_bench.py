@@ -98,14 +98,14 @@ def make_bert():
     class Bert(torch.nn.Module):
         def __init__(self, words=30522, hidden=384, layers=6):
             super().__init__()
-            self.words, self.places = torch.nn.Embedding(words, hidden), torch.nn.Embedding(512, hidden)
+            self.words, self.positions = torch.nn.Embedding(words, hidden), torch.nn.Embedding(512, hidden)
             layer = torch.nn.TransformerEncoderLayer(hidden, 6, 4 * hidden, dropout=0.0, activation="gelu", batch_first=True)
             self.encoder = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
             self.head = torch.nn.Sequential(torch.nn.Linear(hidden, hidden), torch.nn.GELU(), torch.nn.LayerNorm(hidden))
             torch.nn.init.normal_(self.words.weight, std=0.02)
 
         def forward(self, x):
-            hidden = self.encoder(self.words(x) + self.places(torch.arange(x.shape[1])))
+            hidden = self.encoder(self.words(x) + self.positions(torch.arange(x.shape[1])))
             return torch.nn.functional.linear(self.head(hidden), self.words.weight)
 
     torch.manual_seed(0)

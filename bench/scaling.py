@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 BIN = Path(__file__).resolve().parents[1] / "build" / "bin"
-PLACES = [("1 rank", 1, 0), ("2 ranks of a host", 2, 0), ("2 hosts", 2, 2), ("4 hosts", 4, 4)]
+PLACEMENTS = [("1 rank", 1, 0), ("2 ranks of a host", 2, 0), ("2 hosts", 2, 2), ("4 hosts", 4, 4)]
 SCHEDULES = ["every_step", "accumulate:10", "accumulate:50"]
 BATCH = 16
 
@@ -46,12 +46,12 @@ def main():
         print(f"{options.windows} windows, batches of {BATCH} a rank; {options.rate} a card; load {os.getloadavg()[0]:.1f}")
         print(f"{'':18} {'synchronised':14}{'s':>8}{'times':>8}{'efficiency':>12}{'loss':>16}{'held out':>10}{'waiting ms':>12}")
         alone = None
-        for place, ranks, hosts in PLACES:
+        for placement, ranks, hosts in PLACEMENTS:
             for schedule in SCHEDULES if ranks > 1 else SCHEDULES[:1]:
                 found = run(options, folder, ranks, hosts, schedule)
                 seconds = options.windows / found["samples_per_s"]
                 alone = alone or seconds
-                print(f"{place:18} {schedule:14}{seconds:8.1f}{alone / seconds:8.2f}{alone / seconds / ranks:12.2f}"
+                print(f"{placement:18} {schedule:14}{seconds:8.1f}{alone / seconds:8.2f}{alone / seconds / ranks:12.2f}"
                       f"{found['loss_first']:8.2f} ->{found['loss_last']:5.2f}{found['loss_held_out']:10.3f}{found['wait_ms']:12.1f}", flush=True)
 
 

@@ -49,11 +49,11 @@ std::vector<std::string> allgather_bytes(const std::string& bytes, const std::st
   contents.wait();
   const std::span all_sizes(static_cast<const std::int64_t*>(sizes.output().data),
                             static_cast<std::size_t>(sizes.output().elements()));
-  const char* place = static_cast<const char*>(contents.output().data);
+  const char* next = static_cast<const char*>(contents.output().data);
   std::vector<std::string> ranks;
   for (std::int64_t each : all_sizes) {
-    ranks.emplace_back(place, static_cast<std::size_t>(each));
-    place += each;
+    ranks.emplace_back(next, static_cast<std::size_t>(each));
+    next += each;
   }
   return ranks;
 }

@@ -13,7 +13,7 @@ namespace rueda {
 
 // `bytes` of rank root (its number in the job), on every rank.
 void broadcast_bytes(std::string& bytes, Rank root, const std::string& name, const Scope& scope);
-// The bytes of each rank, by its place in the scope.
+// The bytes of each rank, by its index in the scope.
 std::vector<std::string> allgather_bytes(const std::string& bytes, const std::string& name,
                                          const Scope& scope);
 

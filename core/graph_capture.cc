@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks agree on before and after each captures its graph: see rueda.h.
+// The agreement of ranks before and after each captures its graph: see rueda.h.
 #include <fmt/format.h>
 
 #include <exception>
@@ -44,7 +44,7 @@ Handle open_graph(const Scope& scope, int device, std::uint32_t number) {
   return scope.runtime().submit(std::move(submission), "capture.begin");
 }
 
-// What went wrong on all ranks, in their order; each gives its own words, none where all is well.
+// Returns the failures of all ranks, in their order. `own`: of this rank, empty if all is well.
 std::string words_of_all(const Scope& scope, const std::string& own) {
   Submission submission;
   submission.request.operation = Operation::allgather;

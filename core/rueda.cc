@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
 #include "core/base/time.h"
+#include "core/control/messages/message_pair.h"
 #include "core/default_runtime.h"
 #include "core/engine/memory/output_pool.h"
 #include "core/submission_arguments.h"
@@ -323,6 +324,42 @@ Handle reduce_async(std::string name, ConstTensorView input, TensorView output, 
 Handle reducescatter_async(std::string name, ConstTensorView input, Reduction reduction, Scope scope) {
   return scope.runtime().submit(
       submission_for(scope, Operation::reducescatter, std::move(name), std::move(input), reduction));
+}
+
+Scope scope_of_messages(const Scope& scope, std::string_view name, MessagePair pair) {
+  const Topology& here = scope.runtime().topology();
+  const bool sends = pair.source == here.rank;
+  const Rank other = sends ? pair.destination : pair.source;
+  const RankSet members = scope.ranks() ? *scope.ranks() : RankSet(0, here.size);
+  const auto refuse_pair = [&](const std::string& words) {
+    refuse(fmt::format("message '{}': {}.", name.substr(0, 80), words));
+  };
+  if (here.size > MessagePair::kMostRanks)
+    refuse_pair(fmt::format("there are {} ranks, and messages work among {} at most; use alltoall", here.size,
+                            MessagePair::kMostRanks));
+  if (other == here.rank) refuse_pair(fmt::format("rank {} has no messages to itself; copy instead", other));
+  if (!members.contains(here.rank) || !members.contains(other))
+    refuse_pair(fmt::format("rank {} cannot {} rank {}; both must be of {}", here.rank,
+                            sends ? "send to" : "receive from", other, to_string(members)));
+  const Scope messages = ProcessSet(scope.runtime(), pair.id(), pair.members());
+  return scope.is_awaited() ? messages.awaited() : messages;
+}
+
+Handle send_async(std::string name, ConstTensorView input, Rank destination, Scope scope) {
+  const Rank own = scope.runtime().topology().rank;
+  const Scope messages = scope_of_messages(scope, name, {own, destination});
+  Submission submission = submission_for(messages, Operation::message, std::move(name), std::move(input));
+  submission.request.root = own;
+  submission.output = unwritten(submission.input);
+  return scope.runtime().submit(std::move(submission));
+}
+
+Handle recv_async(std::string name, TensorView output, Rank source, Scope scope) {
+  const Scope messages = scope_of_messages(scope, name, {source, scope.runtime().topology().rank});
+  Submission submission = submission_for(messages, Operation::message, std::move(name), output);
+  submission.request.root = source;
+  submission.output = std::move(output);
+  return scope.runtime().submit(std::move(submission));
 }
 
 Handle barrier_async(Scope scope) {

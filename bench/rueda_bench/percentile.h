@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a list of times is told by.
+// Percentiles that describe a list of times.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@ namespace rueda::bench {
 
 // The value that `share` of the others are below; of one at least.
 inline double percentile(std::vector<double> values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::ranges::nth_element(values, values.begin() + place);
-  return values[static_cast<std::size_t>(place)];
+  const auto index = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::ranges::nth_element(values, values.begin() + index);
+  return values[static_cast<std::size_t>(index)];
 }
 
 inline double median(const std::vector<double>& values) { return percentile(values, 0.5); }

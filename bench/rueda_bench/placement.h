@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks of a benchmark run.
+// The cores and the load of a benchmark's ranks.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ void check_writable(const char* option, const std::string& path) {
     throw std::runtime_error(fmt::format("{}: cannot write {}", option, path));
 }
 
-// What is measured, and by whom.
+// The measured sides: the Subject and its Reference.
 struct Sides {
   std::unique_ptr<DeviceBench> device;  // of --device cuda; the others then are its own
   std::unique_ptr<Subject> own_subject;

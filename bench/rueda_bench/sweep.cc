@@ -13,7 +13,7 @@
 namespace rueda::bench {
 namespace {
 
-// What is cut into equal parts gets as many bytes more as that takes.
+// Rounds the bytes of an operation up if its tensor is cut into equal parts.
 Collective divisible(Collective what, Rank ranks) {
   const std::size_t unit = size_of(what.dtype) * static_cast<std::size_t>(ranks);
   const bool cut = what.operation != Operation::allreduce && what.operation != Operation::broadcast &&
@@ -22,7 +22,7 @@ Collective divisible(Collective what, Rank ranks) {
   return what;
 }
 
-// What both sides and the limit work on.
+// The buffers of both sides and of the limit.
 struct Memory {
   std::optional<CollectiveBuffers> ours, theirs;
   std::unique_ptr<BareLoop> least;

@@ -163,7 +163,7 @@ void add_nccl(std::vector<Setting>& table) {
   table.push_back(flag(
       "NCCL_HIERARCHY", "HOROVOD_HIERARCHICAL_ALLREDUCE", &Config::nccl_hierarchy,
       "allreduces of device tensors go by NCCL inside each host only, and between hosts from rank to rank "
-      "of equal place, by the host's own network; rank 0's counts; 0: NCCL goes between hosts, too"));
+      "of equal index, by the host's own network; rank 0's counts; 0: NCCL goes between hosts, too"));
 }
 
 void add_tuner(std::vector<Setting>& table) {

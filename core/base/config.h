@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every setting of Rueda, in one table: its name, what Horovod calls it, its default, what it means.
+// The settings of a Runtime, in one table: name, Horovod alias, default and meaning. RUEDA_SECRET and other
+// variables are read elsewhere (docs/settings.md).
 #pragma once
 
 #include <cstdint>
@@ -66,7 +67,7 @@ struct Setting {
 
 std::span<const Setting> settings();
 
-// Where a value came from: "default" or the name of the variable that set it.
+// A Config with the origin of each value: "default" or the name of the variable that set it.
 struct ConfigWithOrigins {
   Config config;
   std::vector<std::string> origins;  // one for each of settings()

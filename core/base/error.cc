@@ -22,6 +22,10 @@ void throw_if_error(const Status& status) {
   }
 }
 
+bool may_succeed_later(const Error& error) {
+  return error.code() != StatusCode::invalid_argument && error.code() != StatusCode::not_initialized;
+}
+
 void refuse(const std::string& words) { throw InvalidArgument(Status::invalid_argument(words)); }
 
 void assertion_failed(const char* condition, const char* file, int line) {

@@ -12,10 +12,13 @@ namespace rueda {
 // Throws the class that belongs to `status.code`; returns when it is ok.
 void throw_if_error(const Status& status);
 
+// Returns true if the operation that failed so may succeed in another job. A meaningless one fails again.
+bool may_succeed_later(const Error& error);
+
 // Throws InvalidArgument.
 [[noreturn]] void refuse(const std::string& words);
 
-// For our own bugs, never for a user's mistake: prints the place and ends the process.
+// For our own bugs, never for a user's mistake: prints file and line, and ends the process.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
 
 }  // namespace rueda

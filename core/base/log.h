@@ -19,13 +19,13 @@ enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, fatal, 
 // `name` as in the setting log_level; nothing when it is none of them.
 std::optional<LogLevel> log_level_from(std::string_view name);
 
-// What later lines show. Called once by init; before it: warnings, no rank.
+// Sets level and format of later lines. init calls this once. The default is `warning`, without a rank.
 void configure_log(LogLevel lowest, bool hide_time, Rank rank);
 
 bool log_enabled(LogLevel level);
 void log_line(LogLevel level, std::string_view text);
 
-// What every user is to know of a job and is no warning: shown unless warnings are not.
+// Tells every user of the job something that is no warning. A log level above `warning` hides the notice.
 void notice(std::string_view text);
 
 // Writes text without a severity, and in no case waits for a reader.

@@ -6,20 +6,21 @@
 namespace rueda {
 namespace {
 
-//   name, reduces, fusable, has a root, same shape, ragged, moves data, makes its output, carried out as
+//   name, reduces, fusable, has a root, ragged, moves data, makes its output, carried out as
 constexpr std::array<OperationTraits, kOperationCount> kOperations{{
-    {"allreduce", true, true, false, true, false, true, false, Operation::allreduce},
-    {"allgather", false, false, false, false, true, true, true, Operation::allgather},
-    {"broadcast", false, false, true, true, false, true, false, Operation::broadcast},
-    {"alltoall", false, false, false, false, true, true, true, Operation::alltoall},
-    {"reducescatter", true, false, false, true, false, true, true, Operation::reducescatter},
-    {"reduce", true, true, true, true, false, true, false, Operation::allreduce},
-    {"gather", false, false, true, false, true, true, true, Operation::alltoall},
-    {"scatter", false, false, true, false, true, true, true, Operation::alltoall},
-    {"barrier", false, false, false, true, false, true, false, Operation::barrier},
-    {"join", false, false, false, true, false, false, false, Operation::join},
-    {"add_process_set", false, false, false, true, false, false, false, Operation::add_process_set},
-    {"remove_process_set", false, false, true, true, false, false, false, Operation::remove_process_set},
+    {"allreduce", true, true, false, false, true, false, Operation::allreduce},
+    {"allgather", false, false, false, true, true, true, Operation::allgather},
+    {"broadcast", false, false, true, false, true, false, Operation::broadcast},
+    {"alltoall", false, false, false, true, true, true, Operation::alltoall},
+    {"reducescatter", true, false, false, false, true, true, Operation::reducescatter},
+    {"reduce", true, true, true, false, true, false, Operation::allreduce},
+    {"gather", false, false, true, true, true, true, Operation::alltoall},
+    {"scatter", false, false, true, true, true, true, Operation::alltoall},
+    {"message", false, false, true, false, true, false, Operation::broadcast},
+    {"barrier", false, false, false, false, true, false, Operation::barrier},
+    {"join", false, false, false, false, false, false, Operation::join},
+    {"add_process_set", false, false, false, false, false, false, Operation::add_process_set},
+    {"remove_process_set", false, false, true, false, false, false, Operation::remove_process_set},
 }};
 
 }  // namespace
@@ -56,11 +57,6 @@ std::optional<ReduceOp> reduce_op_from(std::uint8_t value) {
 std::optional<Operation> operation_from(std::uint8_t value) {
   if (value >= kOperationCount) return std::nullopt;
   return static_cast<Operation>(value);
-}
-
-std::optional<ReductionOrder> reduction_order_from(std::uint8_t value) {
-  if (value > static_cast<std::uint8_t>(ReductionOrder::fixed)) return std::nullopt;
-  return static_cast<ReductionOrder>(value);
 }
 
 std::optional<Compression> compression_from(std::uint8_t value) {

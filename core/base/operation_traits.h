@@ -17,12 +17,12 @@ struct OperationTraits {
   bool reduces;            // has a ReduceOp and scale factors
   bool fusable;            // several tensors may share one buffer and one Work
   bool has_root;           // names a rank
-  bool same_shape;         // all ranks must bring the same shape
   bool ragged_first_axis;  // ranks may differ in the first dimension, and must agree in the others
   bool moves_data;         // is carried out by a backend
   bool makes_output;       // finds the shape of its output itself
-  // What a Plan for it says: a reduce is an allreduce whose result only the root keeps, a gather or scatter
-  // an alltoall in which only the root receives or gives rows.
+  // The operation of a Plan that carries out this one. A reduce becomes an allreduce with a result on the
+  // root alone. A gather or scatter becomes an alltoall in which only the root receives or gives rows.
+  // A message becomes a broadcast among two ranks.
   Operation carried_out_as;
 };
 
@@ -44,7 +44,6 @@ DataType accumulator_of(DataType dtype);
 std::optional<DataType> data_type_from(std::uint8_t value);
 std::optional<ReduceOp> reduce_op_from(std::uint8_t value);
 std::optional<Operation> operation_from(std::uint8_t value);
-std::optional<ReductionOrder> reduction_order_from(std::uint8_t value);
 std::optional<Compression> compression_from(std::uint8_t value);
 std::optional<DeviceKind> device_kind_from(std::uint8_t value);
 std::optional<StatusCode> status_code_from(std::uint8_t value);

@@ -66,8 +66,8 @@ bool RankSet::contains(const RankSet& other) const {
 
 // Ranges are apart, so a range lies in one of them or is not contained.
 bool RankSet::contains_range(const Range& range) const {
-  const auto place = std::ranges::lower_bound(ranges(), range.second, {}, &Range::second);
-  return place != ranges().end() && place->first <= range.first;
+  const auto found = std::ranges::lower_bound(ranges(), range.second, {}, &Range::second);
+  return found != ranges().end() && found->first <= range.first;
 }
 
 Rank RankSet::index_of(Rank rank) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who the ranks are and on which hosts they live. Values only.
+// The global, local and cross rank of a process, from the hosts of all ranks. Values only.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace rueda {
 
-// One process's place among all. "Cross" counts the ranks of equal local_rank over hosts.
+// The numbers of one process among all. "Cross" counts the ranks of equal local_rank over hosts.
 struct Topology {
   Rank rank = 0;
   Rank size = 1;
@@ -22,7 +22,7 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// The place of `rank` when hosts[r] is the name of rank r's host. `kept`: the local ranks that they had
+// The topology of `rank` when hosts[r] is the name of rank r's host. `kept`: the local ranks that they had
 // before, and keep, since a program chooses its device by that; -1, or no list: none. Others get the lowest
 // that are free on their host.
 Topology make_topology(Rank rank, std::span<const std::string> hosts, std::span<const Rank> kept = {});

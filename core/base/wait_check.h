@@ -16,8 +16,8 @@ namespace rueda {
 struct WaitCheck {
   // Tells whether the calling thread looks after anything. Any thread asks at the start of a long wait.
   bool (*concerns_this_thread)() noexcept;
-  // Such a thread calls it while it waits, every kCheckEvery. What it throws leaves the function that waits;
-  // the operation goes on.
+  // Such a thread calls look() while it waits, every kCheckEvery. An exception of look() leaves the function
+  // that waits; the operation goes on.
   void (*look)();
 };
 

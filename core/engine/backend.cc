@@ -9,7 +9,7 @@
 
 namespace rueda {
 
-bool Backend::meet(const std::vector<std::string>&, const std::function<void()>&) { return false; }
+bool Backend::on_peers_known(const std::vector<std::string>&, const std::function<void()>&) { return false; }
 
 namespace {
 
@@ -28,12 +28,12 @@ std::string why_nobody(const std::vector<std::unique_ptr<Backend>>& backends, co
 
 }  // namespace
 
-std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int place) {
+std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int preference) {
   std::size_t found = backends.size();
-  for (std::size_t i = 0; i < backends.size() && place >= 0; ++i) {
+  for (std::size_t i = 0; i < backends.size() && preference >= 0; ++i) {
     if (backends[i]->device() != plan.device || !backends[i]->can_run(plan)) continue;
     found = i;
-    --place;
+    --preference;
   }
   if (found == backends.size()) {
     RUEDA_ASSERT(plan.device != DeviceKind::host);

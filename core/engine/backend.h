@@ -21,11 +21,11 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
-  // Whose memory the tensors of its Plans are in.
+  // Returns the kind of device that holds the tensors of this backend's Plans.
   virtual DeviceKind device() const { return DeviceKind::host; }
-  // Once all ranks are there, on each of them, in the order of preference, until one carries data between
-  // their hosts. `hosts`: by rank. Calls `alive` now and then; takes less than some seconds.
-  virtual bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive);
+  // Called on each rank when all ranks are known, backend by backend. The first that returns true carries
+  // data between hosts, and ends the calls. `hosts`: by rank. Calls `alive` now and then; takes few seconds.
+  virtual bool on_peers_known(const std::vector<std::string>& hosts, const std::function<void()>& alive);
   // Asked on rank 0 only, of Plans on that device; the first backend of RuntimeComponents that says yes is
   // taken, on every rank.
   virtual bool can_run(const Plan& plan) const = 0;
@@ -36,15 +36,15 @@ class Backend {
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
   // Whether the Work of such a Plan heeds the `flow` of its first entry.
   virtual bool flows(const Plan&) const { return false; }
-  // In every turn of the background thread: looks after what goes on behind Works that are over. Throws what
-  // ends the job; and once, not throwing, when it has ended, `failed`.
+  // Runs in every turn, for example to check for device errors after Works are over. Throws an error that
+  // ends the job. After the job has failed it runs with `failed`, and does not throw.
   virtual void tend(bool failed) { static_cast<void>(failed); }
   // Whether a peer's move rings the Runtime's doorbell; if not, the background thread has to look.
   virtual bool rings_doorbell() const = 0;
 };
 
-// Which of them runs `plan`: the first that can (place 0), the second (1), the last one if there are fewer.
-// That one decides. A Plan on a device for which rank 0 has none gets a Status that says so.
-std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int place);
+// Which of them runs `plan`: the first that can (preference 0), the second (1), the last one if there are
+// fewer. That one decides. A Plan on a device for which rank 0 has none gets a Status that says so.
+std::uint8_t able_backend(const std::vector<std::unique_ptr<Backend>>& backends, Plan& plan, int preference);
 
 }  // namespace rueda

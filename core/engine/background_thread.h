@@ -15,8 +15,8 @@ namespace rueda {
 
 struct Welcome;
 
-// Purpose: a thread from its start, which who waits for it may call off, to its end. Owned by the Runtime,
-// which joins it. Any thread may ask.
+// Purpose: a thread from its start to its end. The caller that waits for the start may cancel it. Owned by
+// the Runtime, which joins the thread. Any thread may ask.
 class BackgroundThread {
  public:
   explicit BackgroundThread(RuntimeState& shared) : shared_(shared) {}
@@ -30,7 +30,7 @@ class BackgroundThread {
       end.set_value();
     });
   }
-  // What a WaitCheck throws calls the start off, and leaves this. The thread does not begin meanwhile.
+  // An exception of a WaitCheck cancels the start and leaves this call. The thread does not begin meanwhile.
   void wait_for_start(const std::future<Welcome>& started);
   // Of the thread, when all ranks are there. Returns false if nobody wants it any more.
   bool begin();
@@ -39,7 +39,7 @@ class BackgroundThread {
 
   Status failure() const;
   bool running() const { return thread_.joinable(); }  // nobody has joined it
-  // Until it has nothing more to do. What a WaitCheck throws leaves it earlier.
+  // Waits until the thread has nothing more to do. An exception of a WaitCheck leaves this call earlier.
   void wait_for_end() const;
   // The same for a limited time. Returns false if the time was too short.
   bool ends_within(Duration longest) const;

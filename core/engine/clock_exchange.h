@@ -25,7 +25,7 @@ struct ClockExchange {
 // milliseconds at most, since whoever starts a job may have gone.
 void wait_for_message(Transport& transport, EventCount& doorbell, std::uint32_t heard);
 
-// The place of a rank in the control tree.
+// The neighbours of a rank in the control tree.
 struct ClockNeighbours {
   std::optional<Rank> parent;
   std::vector<Rank> children;

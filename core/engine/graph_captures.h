@@ -29,7 +29,7 @@ class GraphCaptures {
   // The number of the graph that `request`, on such a stream, belongs to. Throws InvalidArgument where its
   // set is capturing none.
   std::uint32_t number_for(const Request& request) const;
-  // Has its place in that graph, if it was captured.
+  // It is a part of that graph, if it was captured.
   void add(const std::shared_ptr<const HandleState>& operation);
   // Ends it. The title of an operation for whose result no stream waits; empty if there is none.
   std::string end(ProcessSetId process_set);

@@ -62,11 +62,11 @@ Status superseded_start() {
 
 // Rank 0's answer to the introductions of all ranks. Others wait a little longer than rank 0, so that its
 // words, which name the missing, reach them first.
-Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers& lost, double patience) {
+Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers& lost, double timeout) {
   Bootstrap exchange(
       introduce(components), components.size, components.process_sets,
       components.transport && components.transport->only_reaches_root() ? components.size : tree::kRadix);
-  Time expires = clock_now() + from_seconds(patience);
+  Time expires = clock_now() + from_seconds(timeout);
   while (true) {
     for (Envelope& envelope : exchange.take_outgoing())
       components.transport->send(envelope.peer, std::move(envelope.bytes));
@@ -84,7 +84,7 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
     const std::uint32_t rings = shared.doorbell->listen();  // before the look at what has come
     if (const std::optional<Time> since = components.transport->known_to_root_since())
-      expires = std::max(expires, *since + from_seconds(patience));
+      expires = std::max(expires, *since + from_seconds(timeout));
     if (std::optional<Envelope> envelope = components.transport->receive()) {
       exchange.receive(envelope->peer, envelope->bytes);
       if (const std::optional<Referral> referral = exchange.take_referral())
@@ -92,7 +92,7 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers
     } else if (const std::vector<Rank> gone = newly_lost(lost, *components.transport); !gone.empty()) {
       exchange.lose(gone.front(), how_it_ended(components, gone.front()));
     } else if (clock_now() > expires) {
-      exchange.expire(patience, obstacle_of(components));
+      exchange.expire(timeout, obstacle_of(components));
     } else {
       wait_for_message(*components.transport, *shared.doorbell, rings);
     }
@@ -131,7 +131,7 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
 
 }  // namespace
 
-std::string StartedJob::place_of(Rank rank) const {
+std::string StartedJob::process_of(Rank rank) const {
   return fmt::format("process {} on {}", welcome.process_ids.at(rank), welcome.hosts.at(rank));
 }
 
@@ -139,10 +139,10 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
   shared.observer.doing("waiting for the other ranks to start");
   // In an elastic job the launcher sees to ranks that do not come.
   constexpr double kDay = 86'400;
-  const double patience =
+  const double timeout =
       components.elastic ? kDay : components.config.start_timeout + (components.rank == 0 ? 0.0 : 3.0);
   LostPeers lost(components);
-  StartedJob job{bootstrap(components, shared, lost, patience), {}, {}};
+  StartedJob job{bootstrap(components, shared, lost, timeout), {}, {}};
   if (!job.welcome.status.ok()) return job;
   const auto alive = [&] {
     shared.heartbeat.fetch_add(1, std::memory_order_relaxed);
@@ -151,16 +151,16 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
     if (lost.unreported()) throw PeerGone(lost.take_unreported().front());
   };
   try {
-    if (components.meet) components.meet(job.welcome, alive);
+    if (components.on_peers_known) components.on_peers_known(job.welcome, alive);
     std::ranges::find_if(components.backends,
-                         [&](auto& each) { return each->meet(job.welcome.hosts, alive); });
+                         [&](auto& each) { return each->on_peers_known(job.welcome.hosts, alive); });
     job.node = tree::by_host(components.rank, job.welcome.hosts);
-    begin_observation(job, components, shared, lost, clock_now() + from_seconds(patience));
+    begin_observation(job, components, shared, lost, clock_now() + from_seconds(timeout));
   } catch (const StartSuperseded&) {
     job.welcome.status = superseded_start();
   } catch (const PeerGone& gone) {
     job.welcome.status =
-        lost_during_start(gone.rank, job.place_of(gone.rank), how_it_ended(components, gone.rank));
+        lost_during_start(gone.rank, job.process_of(gone.rank), how_it_ended(components, gone.rank));
   }
   return job;
 }

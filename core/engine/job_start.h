@@ -18,8 +18,8 @@ struct StartedJob {
   TreeNode node;               // of this rank in the control tree
   std::deque<Envelope> early;  // messages for the Negotiator that came before the clocks were compared
 
-  // A rank as errors name it: "process 12 on host a".
-  std::string place_of(Rank rank) const;
+  // The process of a rank as errors name it: "process 12 on host a".
+  std::string process_of(Rank rank) const;
 };
 
 // Waits until every rank is there. Called by the background thread.

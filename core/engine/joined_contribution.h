@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank that has joined brings to operations that others still carry out.
+// The contribution of a rank that has joined to operations that others still carry out.
 #pragma once
 
 #include "core/control/messages/plan.h"

@@ -25,12 +25,12 @@ void LostPeers::look(Time now) {
 }
 
 // The launcher may need a moment longer than this rank to hear of the end. A job that goes on does not wait.
-std::string LostPeers::end_of(Rank rank, const std::string& place, std::atomic<std::uint64_t>& heartbeat) {
+std::string LostPeers::end_of(Rank rank, const std::string& process, std::atomic<std::uint64_t>& heartbeat) {
   constexpr int kLooks = 40;
   ended_.add(RankSet::of(rank));
   if (const std::string words = components_.last_words ? components_.last_words(rank) : ""; !words.empty())
     log(components_.elastic ? LogLevel::info : LogLevel::error, "rank {} ({}) was lost; what it did last:{}",
-        rank, place, words);
+        rank, process, words);
   for (int look = 0; components_.how_it_ended && look < (components_.elastic ? 1 : kLooks); ++look) {
     if (std::string words = components_.how_it_ended(rank); !words.empty()) return words;
     heartbeat.fetch_add(1, std::memory_order_relaxed);

@@ -29,8 +29,8 @@ class LostPeers {
   std::vector<Rank> take_unreported() { return std::exchange(unreported_, {}); }
 
   // From now on nothing is sent to that rank: the call might not return. Logs its last words, and says how
-  // its process ended. `place`: where it ran. Counts `heartbeat` while it waits, for 200 ms at most.
-  std::string end_of(Rank rank, const std::string& place, std::atomic<std::uint64_t>& heartbeat);
+  // its process ended. `process`: as errors name it. Counts `heartbeat` while it waits, for 200 ms at most.
+  std::string end_of(Rank rank, const std::string& process, std::atomic<std::uint64_t>& heartbeat);
   bool contains(Rank rank) const { return ended_.contains(rank); }
 
  private:

@@ -52,7 +52,7 @@ Negotiator::Settings ProgressEngine::negotiator_settings() {
       config.stall_check_disable ? Duration{} : from_seconds(config.stall_check_time);
   settings.stalls.fail_after = from_seconds(config.stall_shutdown_time);
   settings.stalls.own_state = [this](const Asked& asked) { return own_state(asked); };
-  settings.stalls.place_of = [this](Rank rank) { return job_.place_of(rank); };
+  settings.stalls.process_of = [this](Rank rank) { return job_.process_of(rank); };
   return settings;
 }
 
@@ -61,7 +61,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   shared_.heartbeat.fetch_add(1, std::memory_order_relaxed);
   const bool of_waiter = caller == Caller::waiter;
   bool moved = accept_submissions(now);
-  // What arrives after the end belongs to the next job of this process.
+  // A message that arrives after the end belongs to the next job of this process.
   while (components_.transport && !negotiator_->ended()) {
     const std::optional<Envelope> envelope = components_.transport->receive();
     if (!envelope) break;
@@ -299,7 +299,7 @@ void ProgressEngine::abort(const Plan& plan, const std::string& reason) {
           : "Only this capture has failed: mend that, and capture again on all ranks.";
   negotiator_->abort(plan.number, Status::backend_error(
                                       fmt::format("{} failed on rank {} ({}): {}. {}", whom, components_.rank,
-                                                  job_.place_of(components_.rank), reason, remedy)));
+                                                  job_.process_of(components_.rank), reason, remedy)));
 }
 
 // If even telling the others fails, this rank ends its operations itself.
@@ -310,14 +310,14 @@ void ProgressEngine::fail(const std::string& reason) {
 }
 
 void ProgressEngine::report_lost(Rank rank) {
-  const std::string place = job_.place_of(rank);
-  const std::string end = lost_.end_of(rank, place, shared_.heartbeat);
+  const std::string process = job_.process_of(rank);
+  const std::string end = lost_.end_of(rank, process, shared_.heartbeat);
   negotiator_->fail(Status::peer_lost(fmt::format(
-      "rank {} ({}) is lost: its process {}. {}", rank, place, end,
+      "rank {} ({}) is lost: its process {}. {}", rank, process, end,
       components_.elastic ? "In elastic.run() the others go on." : "The job cannot go on; start it again.")));
 }
 
-// What this rank says when others wait for it.
+// Returns this rank's own answer about an operation that others wait for.
 StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
   const auto& [key, plan] = asked;
   if (plan > 0) {
@@ -325,7 +325,7 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
     if (!phase) return {};
     Time moved{};
     works_.for_unmoved([&](const Plan& each, Time since) { moved = each.number == plan ? since : moved; });
-    return {true, true, moved, fmt::format("{}: {}", job_.place_of(components_.rank), *phase)};
+    return {true, true, moved, fmt::format("{}: {}", job_.process_of(components_.rank), *phase)};
   }
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(components_.rank)) return {};
@@ -336,7 +336,7 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
   return {true,
           waiting || pending_.joined(key.process_set),
           {},
-          fmt::format("{}: {}", job_.place_of(components_.rank), words)};
+          fmt::format("{}: {}", job_.process_of(components_.rank), words)};
 }
 
 }  // namespace rueda

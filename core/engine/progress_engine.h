@@ -21,12 +21,12 @@ namespace rueda {
 
 // Purpose: one per Runtime; owns everything between the submit queue and the completed Handle: PendingTable,
 // Negotiator, Transport, backends, running Works. Constructed, run and destroyed on the background thread;
-// ProgressLoop decides when it makes progress, and on whose thread. Never blocks, except for 200 ms in
-// report_lost(), when a peer is lost.
+// ProgressLoop decides when it makes progress, and on whose thread. start() waits for all ranks, and
+// report_lost() for 200 ms. Otherwise only a send to a process that has ended can block.
 class ProgressEngine {
  public:
-  // Who runs the engine: the background thread, or a thread that waits for an operation. That one stops where
-  // the rest must not be done there.
+  // The thread that runs the engine: the background thread, or a thread that waits for an operation. A waiter
+  // stops before work that the background thread alone may do.
   enum class Caller { background_thread, waiter };
 
   ProgressEngine(RuntimeComponents components, RuntimeState& shared);
@@ -46,9 +46,9 @@ class ProgressEngine {
   bool finished() const { return failed_ || (negotiator_->ended() && works_.empty()); }
   // Why the job could not go on; ok after a regular end.
   const Status& failure() const { return negotiator_->failure(); }
-  // Whether a thread that waits may run it. If a job fails its threads must hear of it, though a call may not
-  // return any more. Code of the program may do as it likes, and has been promised that its waits end. A
-  // device is current to a thread.
+  // True if a thread that waits may run it. False when the job has failed, aborted or ended: then a send may
+  // not return. False while an operation calls the program's code, which could block the wait. False if the
+  // job uses devices, because each thread has its own current device.
   bool waiters_may_run() const;
   // Operations of this rank are in flight.
   bool has_operations() const { return !pending_.empty() || !works_.empty(); }
@@ -60,7 +60,7 @@ class ProgressEngine {
   bool must_poll() const;
   // When there will be something to do, even if nothing arrives.
   std::optional<Time> due() const { return negotiator_->due(); }
-  // What it does or waits for, for reports.
+  // Names the phase for reports: that of the oldest running Plan, "waiting for other ranks" or "idle".
   std::string_view phase() const;
   // Logs who has not called shutdown(), 10 s after this rank has.
   void remind_of_shutdown(Time now);
@@ -79,7 +79,7 @@ class ProgressEngine {
   };
   // Purpose: operations here that only the background thread's own thread may carry out.
   struct BoundToThread {
-    std::size_t calling_out = 0;  // in flight, whose Works call the program's code
+    std::size_t calling_out = 0;  // operations in flight that call the program's code
     bool on_devices = false;      // some operation was, or is
   };
 

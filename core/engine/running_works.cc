@@ -13,11 +13,11 @@
 namespace rueda {
 namespace {
 
-// A turn costs as much as some steps of a Work, and many looks whether other ranks have come as far. So long
-// it leaves all else to wait, ...
+// A turn costs as much as several steps of a Work, or as many looks for other ranks. So step() keeps all else
+// waiting for this time, ...
 constexpr Duration kStretch = std::chrono::microseconds(50);
-// ... and so often it looks at Works after a step, if they share memory: for some 2 us. Where they keep pace
-// they are there by then.
+// ... and looks this often at Works after a step, if they share memory: for some 2 us. Other ranks that keep
+// pace have come as far by then.
 constexpr int kLooks = 40;
 
 }  // namespace
@@ -34,8 +34,8 @@ bool RunningWorks::can_start() const {
   return running_.empty() || called_.front().plan.number < running_.front().plan.number + kPlansApart;
 }
 
-// The next Plan in order. Where it has failed already its Work takes part all the same, so that others come
-// to the end of theirs.
+// Starts the next Plan in order. If the Plan has failed already, its Work takes part all the same, so that
+// other ranks come to the end of their Works.
 void RunningWorks::start(Time now) {
   Called& called = called_.front();
   const bool needs_work =

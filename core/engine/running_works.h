@@ -20,9 +20,9 @@
 namespace rueda {
 
 // Purpose: keeps the Plans that have been called until there is room; starts a Work for each, steps it, and
-// completes its entries. A Work that fails is abandoned and runs out: its tensors are its own until then, and
-// are completed after that, with the words of the Abort that rank 0 sends everybody. A Work that another
-// rank's has made give up waits for the same words. Owned by the ProgressEngine; its thread alone calls it.
+// completes its entries. A Work that fails is abandoned and runs to its end. It uses its tensors until then.
+// Its entries complete with the message of the Abort that rank 0 sends to all. A Work that gave up because of
+// another rank also completes with the Abort's message. Owned by the ProgressEngine, whose thread calls it.
 class RunningWorks {
  public:
   using Backends = std::vector<std::unique_ptr<Backend>>;
@@ -47,16 +47,16 @@ class RunningWorks {
 
   bool empty() const { return called_.empty() && running_.empty(); }
   bool running() const { return !running_.empty(); }
-  // Calls visit(plan, since) for each whose Work has not moved since, and none that began before it: one may
-  // have to wait for these.
+  // Calls visit(plan, since) for each running Plan. Neither it nor an earlier Plan has moved since that time:
+  // a Plan may have to wait for earlier ones.
   template <class Visit>
   void for_unmoved(Visit visit) const {
     Time since{};
     for (const Called& running : running_) visit(running.plan, since = std::max(since, running.moved));
   }
-  // What the Work of a Plan does; nothing where none runs here.
+  // Names the phase of a Plan that runs here; nothing if that Plan does not run here.
   std::optional<std::string_view> phase_of(std::uint64_t plan) const;
-  // What the oldest of those that run does.
+  // Names the phase of the oldest Plan that runs here. Only if running().
   std::string_view phase() const;
   // Whether everything that they wait for can ring the doorbell.
   bool ring_doorbell() const;

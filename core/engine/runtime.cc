@@ -25,13 +25,13 @@ constexpr auto kTimeOfWaiters = std::chrono::seconds(2);
 
 // The watchdog's last act. Threads that wait are told first, so they can give their own account. The end is
 // armed next. Whatever else the process holds may be stuck, also the reader of stderr.
-void end_stuck_process(const std::string& place, const std::function<std::string()>& report,
+void end_stuck_process(const std::string& identity, const std::function<std::string()>& report,
                        Waiters& waiters) {
   waiters.fail(Status::backend_error(
       fmt::format("{}: the background thread does not move, perhaps inside a library or the "
                   "program's allocator; the process ends. "
                   "RUEDA_WATCHDOG_TIME allows it more time.",
-                  place)));
+                  identity)));
   const auto end = [] {
     std::this_thread::sleep_for(kTimeOfWaiters);
     flush_stderr(kLastWordsTime);
@@ -44,7 +44,7 @@ void end_stuck_process(const std::string& place, const std::function<std::string
     armed = false;
   }
   write_to_stderr(fmt::format("rueda: {}: the background thread does not move; the process ends in {} s.\n",
-                              place, kTimeOfWaiters.count()));
+                              identity, kTimeOfWaiters.count()));
   if (!armed) end();
   write_to_stderr(report());
 }
@@ -57,8 +57,8 @@ Runtime::Runtime(RuntimeComponents components)
               components.device_memory),
       started_as_(components.elastic ? std::vector<Rank>() : components.started_as),
       static_sets_(components.process_sets),
-      place_(fmt::format("rank {} of {} (process {} on {})", components.rank, components.size, getpid(),
-                         components.host)),
+      identity_(fmt::format("rank {} of {} (process {} on {})", components.rank, components.size, getpid(),
+                            components.host)),
       thread_(shared_) {
   watch_for_forks();
   const Rank rank = components.rank;
@@ -70,7 +70,7 @@ Runtime::Runtime(RuntimeComponents components)
   try {  // the watchdog first: the background thread cannot be left half started
     watchdog_ = std::make_unique<Watchdog>(shared_, watchdog_time, [this] {
       end_stuck_process(
-          place_, [this] { return report(); }, *shared_.waiters);
+          identity_, [this] { return report(); }, *shared_.waiters);
     });
     thread_.start([this, moved = std::move(components), promise = std::move(promise)]() mutable {
       run(std::move(moved), std::move(promise));
@@ -224,7 +224,7 @@ void Runtime::abort() {
 
 void Runtime::depart() {
   shared_.queue.close(
-      Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", place_)));
+      Status::shut_down(fmt::format("{} has called shutdown(); init() comes first.", identity_)));
   shared_.departing.store(true);
   shared_.doorbell->ring();
 }
@@ -241,7 +241,7 @@ void Runtime::finish() {
 }
 
 std::string Runtime::report() const {
-  return fmt::format("{}:\n{}", place_, shared_.observer.recorder().report());
+  return fmt::format("{}:\n{}", identity_, shared_.observer.recorder().report());
 }
 
 void Runtime::start_timeline(const std::string& path, bool mark_cycles) {

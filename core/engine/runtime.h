@@ -24,8 +24,8 @@ namespace rueda {
 class MetricsFile;
 class Watchdog;
 
-// Purpose: the object behind the front door; tests make several in one process. Any thread may call it. It
-// lives from construction, which waits for all ranks, to the destructor, which shuts down if nobody did.
+// Purpose: the object behind the front door. c10d groups and tests make several in one process. Any thread
+// may call it. The constructor waits for all ranks. The destructor shuts down if nobody did.
 class Runtime {
  public:
   // Throws PeerLost naming who did not come within start_timeout, and Mismatch for ranks of another version.
@@ -51,11 +51,11 @@ class Runtime {
   }
   // Into which graphs its operations go.
   GraphCaptures& captures() { return captures_; }
-  // Where allocate() takes it from; null: this rank shares no memory.
+  // Returns the shared memory from which allocate() takes; null: this rank shares no memory.
   const std::shared_ptr<SymmetricMemory>& tensor_memory() const { return memory_.shared(); }
 
   // Says that this rank will submit nothing more, then waits until every rank has said so and all is
-  // complete. What a WaitCheck throws leaves it earlier; another call waits on.
+  // complete. An exception of a WaitCheck leaves shutdown() earlier; another call waits on.
   void shutdown();
   // The same, but waits no longer than that; whether all is over. The rest goes on without the caller.
   bool shutdown_within(Duration longest);
@@ -78,10 +78,10 @@ class Runtime {
   Status failure() const { return thread_.failure(); }
   // Why tensors on devices cannot be given here, "no driver: ..."; empty where they can.
   std::string device_problem() const { return memory_.device_problem(); }
-  // What this rank is doing, in several lines. For watchdogs; callable at any time.
+  // Describes this rank's activity in several lines. For watchdogs; callable at any time.
   std::string report() const;
 
-  // What this rank has done so far, in numbers.
+  // Returns this rank's counters so far.
   MetricsSnapshot metrics() const { return shared_.observer.metrics(); }
   void use(const MetricsSnapshot::Membership& membership) { shared_.observer.counters().use(membership); }
   // Writes what happens on this rank to a file, until stop_timeline() or shutdown() (see rueda.h).
@@ -112,7 +112,7 @@ class Runtime {
   const RankLists static_sets_;
   SubmissionRules rules_;
   std::uint64_t job_ = 0;
-  const std::string place_;  // "rank 1 of 2 (process 4711 on host)"
+  const std::string identity_;  // "rank 1 of 2 (process 4711 on host)"
   NumberedNames names_;
   std::mutex shutdown_mutex_;
   std::unique_ptr<Watchdog> watchdog_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Runtime is made of. Whoever knows how bytes move (ops) puts them together.
+// The components of a Runtime. The layer that knows how bytes move (ops) puts them together.
 #pragma once
 
 #include <functional>
@@ -61,13 +61,13 @@ struct RuntimeComponents {
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
   // has said it. No function: nobody will.
   std::function<std::string(Rank)> how_it_ended;
-  // What a rank that was lost did last, in lines; empty when it is not known here, or has been told
-  // elsewhere.
+  // Describes the last activity of a lost rank, in lines. Empty if the activity is not known here, or another
+  // rank has told it.
   std::function<std::string(Rank)> last_words;
   std::string peer_info;  // travels with the introduction of this rank
   // Called once all ranks are there, before anything is sent. Calls `alive` now and then while it waits.
   using Alive = std::function<void()>;
-  std::function<void(const Welcome&, const Alive& alive)> meet;
+  std::function<void(const Welcome&, const Alive& alive)> on_peers_known;
 };
 
 }  // namespace rueda

@@ -14,10 +14,11 @@
 
 namespace rueda {
 
-// Purpose: the complete list of what is shared between threads; each member says how it is guarded. Owned by
-// the Runtime, outlives its threads.
+// Purpose: what all threads of a Runtime share; each member says how it is guarded. What framework threads
+// alone share lies in the Runtime itself (names, captures, shutdown). Owned by it, outlives its threads.
 struct RuntimeState {
-  explicit RuntimeState(std::shared_ptr<EventCount> bell) : queue(bell), doorbell(std::move(bell)) {}
+  explicit RuntimeState(std::shared_ptr<EventCount> doorbell_of_job)
+      : queue(doorbell_of_job), doorbell(std::move(doorbell_of_job)) {}
 
   SubmitQueue queue;
   ReleaseList released;

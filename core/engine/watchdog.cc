@@ -13,10 +13,9 @@ constexpr auto kWakeUp = std::chrono::milliseconds(500);
 
 Watchdog::Watchdog(const RuntimeState& shared, double seconds, std::function<void()> stuck) {
   if (seconds <= 0) return;
-  const int patience =
-      std::max(1, static_cast<int>(seconds / std::chrono::duration<double>(kWakeUp).count()));
+  const int timeout = std::max(1, static_cast<int>(seconds / std::chrono::duration<double>(kWakeUp).count()));
   thread_ =
-      std::thread([this, &shared, patience, stuck = std::move(stuck)] { watch(shared, patience, stuck); });
+      std::thread([this, &shared, timeout, stuck = std::move(stuck)] { watch(shared, timeout, stuck); });
 }
 
 Watchdog::~Watchdog() {
@@ -28,7 +27,7 @@ Watchdog::~Watchdog() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Watchdog::watch(const RuntimeState& shared, int patience, const std::function<void()>& stuck) {
+void Watchdog::watch(const RuntimeState& shared, int timeout, const std::function<void()>& stuck) {
   std::uint64_t last = 0;
   int still = 0;
   std::unique_lock lock(mutex_);
@@ -37,7 +36,7 @@ void Watchdog::watch(const RuntimeState& shared, int patience, const std::functi
     const std::uint64_t heartbeat = shared.heartbeat.load(std::memory_order_relaxed);
     still = heartbeat == last ? still + 1 : 0;
     last = heartbeat;
-    if (still >= patience) {
+    if (still >= timeout) {
       stuck();
       return;
     }

@@ -21,7 +21,7 @@ class Watchdog {
   ~Watchdog();
 
  private:
-  void watch(const RuntimeState& shared, int patience, const std::function<void()>& stuck);
+  void watch(const RuntimeState& shared, int timeout, const std::function<void()>& stuck);
 
   std::mutex mutex_;
   std::condition_variable ended_condition_;

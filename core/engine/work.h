@@ -26,10 +26,10 @@ class Work {
   virtual ~Work() = default;
   virtual Step step() = 0;
   // At any time: this Plan has failed on some rank. From the next step on the Work sends no data and touches
-  // neither tensors nor buffers, but lets other ranks come to the end of theirs, which hear by it that the
-  // Plan has failed. What is on its way already stays so until the Work is over.
+  // neither tensors nor buffers. It lets the Works of other ranks end, and tells them of the failure. Data on
+  // its way already stays on its way until the Work is over.
   virtual void abandon() = 0;
-  // What the next step does, for reports and timelines: a string that lives for ever. Its first word, such as
+  // Names the next step for reports and timelines, by a string that lives for ever. Its first word, such as
   // packing, reducing or unpacking, names the phase.
   virtual std::string_view phase() const = 0;
 };

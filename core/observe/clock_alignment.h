@@ -11,7 +11,7 @@
 
 namespace rueda {
 
-// What a rank knows of rank 0's clock. A plain value.
+// The offset of rank 0's clock as one rank knows it, and the job's beginning. A plain value.
 struct JobClock {
   std::int64_t offset_ns = 0;  // added to this machine's monotonic clock gives rank 0's
   std::int64_t origin_ns = 0;  // when the job began, by rank 0's clock

@@ -10,13 +10,13 @@
 namespace rueda {
 
 void Metrics::begin(Rank rank, Rank size, std::string host, std::int64_t fusion_threshold_bytes) {
-  place_ = {rank, size, std::move(host)};
+  identity_ = {rank, size, std::move(host)};
   fusion_threshold(fusion_threshold_bytes);
   if (rank == 0) waited_ = std::make_unique<Waited[]>(static_cast<std::size_t>(size));
 }
 
 void Metrics::waited_for(Rank rank, double seconds) {
-  RUEDA_ASSERT(waited_ != nullptr && rank >= 0 && rank < place_.size);
+  RUEDA_ASSERT(waited_ != nullptr && rank >= 0 && rank < identity_.size);
   waited_[static_cast<std::size_t>(rank)].times.add();
   waited_[static_cast<std::size_t>(rank)].nanoseconds.add(
       static_cast<std::uint64_t>(std::clamp(seconds, 0.0, 1e9) * 1e9));
@@ -74,9 +74,9 @@ void Metrics::use(const MetricsSnapshot::Membership& membership) {
 
 MetricsSnapshot Metrics::snapshot() const {
   MetricsSnapshot result;
-  result.rank = place_.rank;
-  result.size = place_.size;
-  result.host = place_.host;
+  result.rank = identity_.rank;
+  result.size = identity_.size;
+  result.host = identity_.host;
   for (int i = 0; i < kOperationCount; ++i) {
     const ByOperation& counts = operations_[static_cast<std::size_t>(i)];
     result.operations.push_back(
@@ -103,7 +103,7 @@ MetricsSnapshot Metrics::snapshot() const {
                        static_cast<std::int64_t>(tuning_.route_bytes.get())};
   result.membership = {membership_.generations.get(), membership_.lost.get(), membership_.joined.get(),
                        static_cast<double>(membership_.nanoseconds_standing_still.get()) * 1e-9};
-  for (Rank rank = 0; waited_ && rank < place_.size; ++rank) {
+  for (Rank rank = 0; waited_ && rank < identity_.size; ++rank) {
     const Waited& waited = waited_[static_cast<std::size_t>(rank)];
     const std::uint64_t times = waited.times.get();
     if (times != 0)

@@ -72,12 +72,12 @@ class Metrics {
     Counter times, nanoseconds;
   };
 
-  struct Place {
+  struct Identity {
     Rank rank = 0;
     Rank size = 1;
     std::string host;
   };
-  Place place_;                       // written by begin() alone
+  Identity identity_;                 // written by begin() alone
   std::unique_ptr<Waited[]> waited_;  // by rank, at rank 0
   std::array<ByOperation, kOperationCount> operations_;
   struct Plans {

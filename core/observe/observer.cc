@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
+
+#include "core/control/messages/message_pair.h"
 
 namespace rueda {
 namespace {
@@ -14,15 +17,17 @@ namespace {
 // request's own.
 const std::string& shown_name(const Request& request, std::string&& room = {}) {
   if (request.process_set == kWorld) return request.name;
+  if (const std::optional<MessagePair> pair = MessagePair::of(request.process_set))
+    return room = fmt::format("{} (rank {} to rank {})", request.name, pair->source, pair->destination);
   return room = fmt::format("{} (process set {})", request.name, request.process_set);
 }
 
 }  // namespace
 
-void Observer::begin(const TracePlace& place, std::int64_t fusion_threshold) {
-  recorder_.identify(place.rank);
-  metrics_.begin(place.rank, place.size, place.host, fusion_threshold);
-  timeline_.set_place(place);
+void Observer::begin(const TraceIdentity& identity, std::int64_t fusion_threshold) {
+  recorder_.identify(identity.rank);
+  metrics_.begin(identity.rank, identity.size, identity.host, fusion_threshold);
+  timeline_.set_identity(identity);
 }
 
 Flight Observer::submitted(const Request& request) {
@@ -135,7 +140,7 @@ void Observer::turned() {
 MetricsSnapshot Observer::metrics() const {
   MetricsSnapshot snapshot = metrics_.snapshot();
   snapshot.timeline_events_lost = timeline_.lost();
-  snapshot.clock_offset_ns = timeline_.place().clock_offset_ns;
+  snapshot.clock_offset_ns = timeline_.identity().clock_offset_ns;
   return snapshot;
 }
 

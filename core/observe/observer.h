@@ -24,7 +24,7 @@ namespace rueda {
 class Observer {
  public:
   // Before anything else, and before other threads ask.
-  void begin(const TracePlace& place, std::int64_t fusion_threshold);
+  void begin(const TraceIdentity& identity, std::int64_t fusion_threshold);
 
   Flight submitted(const Request& request);
   void planned(const Plan& plan);                        // it has arrived

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank is doing and what it did last, readable by any thread at any time, and by other processes.
+// A record of a rank's present and last activity. Any thread and other processes may read it at any time.
 #pragma once
 
 #include <array>

@@ -69,7 +69,7 @@ struct RecordedOperation {
   std::int64_t ended_ns = 0;
 };
 
-// What a page tells. A plain value.
+// The contents of a page. A plain value.
 struct Recording {
   Rank rank = 0;
   std::int64_t process_id = 0;

@@ -37,11 +37,11 @@ Status Timeline::start(const std::string& path, bool mark_cycles) {
   std::lock_guard lock(mutex_);
   if (writer_.joinable())
     return Status::invalid_argument(
-        fmt::format("timeline: rank {} is writing '{}' already. Call stop_timeline() first.", place_.rank,
-                    path_of_rank(path_, place_.rank)));
+        fmt::format("timeline: rank {} is writing '{}' already. Call stop_timeline() first.", identity_.rank,
+                    path_of_rank(path_, identity_.rank)));
   auto file = std::make_unique<TraceFile>();
-  if (Status opened = file->open(path_of_rank(path, place_.rank)); !opened.ok()) return opened;
-  if (Status begun = file->append(TraceJson(place_).begin(++session_)); !begun.ok()) return begun;
+  if (Status opened = file->open(path_of_rank(path, identity_.rank)); !opened.ok()) return opened;
+  if (Status begun = file->append(TraceJson(identity_).begin(++session_)); !begun.ok()) return begun;
   if (!own_ring_) {
     own_ring_ = std::make_unique<EventRing>(kRingEvents);
     ring_.store(own_ring_.get(), std::memory_order_release);
@@ -67,12 +67,12 @@ Status Timeline::stop() {
   ending_condition_.notify_all();
   writer_.join();
   file_.reset();
-  return place_.rank == 0 && place_.size > 1 && !names_rank(path_) ? merge() : Status{};
+  return identity_.rank == 0 && identity_.size > 1 && !names_rank(path_) ? merge() : Status{};
 }
 
 // The timeline's thread.
 void Timeline::write(TraceFile& file, std::uint64_t lost_earlier) {
-  TraceJson text(place_);
+  TraceJson text(identity_);
   std::string lines;
   bool failed = false;
   auto flush = [&] {
@@ -107,7 +107,7 @@ Status Timeline::merge() const {
   const std::optional<TimelineHeader> own = read_timeline_header(path_);
   std::vector<std::string> parts{path_};
   const Clock::time_point expires = Clock::now() + kWaitForOthers;
-  for (Rank rank = 1; own && rank < place_.size; ++rank) {
+  for (Rank rank = 1; own && rank < identity_.size; ++rank) {
     const std::string part = path_of_rank(path_, rank);
     const std::optional<TimelineHeader> header = read_timeline_header(part);
     if (!header || !header->same_job(*own)) break;
@@ -117,7 +117,7 @@ Status Timeline::merge() const {
     if (!ended) break;
     parts.push_back(part);
   }
-  if (parts.size() != static_cast<std::size_t>(place_.size)) {
+  if (parts.size() != static_cast<std::size_t>(identity_.size)) {
     log(LogLevel::info,
         "timeline: the file of rank {} cannot be reached or is not complete; each rank has its own. "
         "'ruedarun --merge-timeline OUT FILES...' makes one of them.",

@@ -26,8 +26,8 @@ class Timeline {
   ~Timeline();
 
   // By the background thread, once, before anything else.
-  void set_place(TracePlace place) { place_ = std::move(place); }
-  const TracePlace& place() const { return place_; }
+  void set_identity(TraceIdentity identity) { identity_ = std::move(identity); }
+  const TraceIdentity& identity() const { return identity_; }
 
   // Begins to write this rank's file (see path_of_rank). InvalidArgument when it cannot be written, or when a
   // timeline is being written.
@@ -46,7 +46,7 @@ class Timeline {
   Status merge() const;
 
   std::mutex mutex_;
-  TracePlace place_;  // written once
+  TraceIdentity identity_;  // written once
   std::string path_;
   std::uint64_t session_ = 0;
   std::unique_ptr<EventRing>

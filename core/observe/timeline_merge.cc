@@ -105,10 +105,10 @@ Status merge_timelines(const std::string& path, std::span<const std::string> par
           "merging timelines: '{}' and '{}' are not of one job (started at {} us and {} us since 1970). Give "
           "files of one run.",
           parts.front(), part, first->epoch_us, header->epoch_us));
-    auto [place, fresh] = by_rank.emplace(header->rank, part);
+    auto [entry, fresh] = by_rank.emplace(header->rank, part);
     if (!fresh)
       return Status::invalid_argument(fmt::format("merging timelines: '{}' and '{}' are both of rank {}.",
-                                                  place->second, part, header->rank));
+                                                  entry->second, part, header->rank));
   }
   if (by_rank.empty()) return Status::invalid_argument("merging timelines: there is no file to merge.");
   try {

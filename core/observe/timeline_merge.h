@@ -12,7 +12,7 @@
 
 namespace rueda {
 
-// What the first line of a rank's timeline says. A plain value.
+// The contents of the first line of a rank's timeline. A plain value.
 struct TimelineHeader {
   std::int64_t epoch_us = 0;  // when the job began: the same in all its timelines
   std::uint64_t session = 0;  // which timeline of the job
@@ -28,9 +28,9 @@ std::optional<TimelineHeader> read_timeline_header(const std::string& path);
 // Whether the rank has told everything (false too when it was killed).
 bool timeline_ended(const std::string& path);
 
-// Writes all events of `parts`, whose clocks agree already, into `path`, which may be one of them. Reads line
-// by line; lines that are cut (a rank was killed) are left out. The parts stay. Errors name the file: one
-// that is no timeline of one rank, timelines of different jobs, two of one rank.
+// Writes all events of `parts` into `path`, which may be one of them. Their clocks agree already. Reads line
+// by line, and leaves out lines that were cut when a rank was killed. The other parts stay. Errors name the
+// file: one that is no timeline of one rank, timelines of different jobs, two of one rank.
 Status merge_timelines(const std::string& path, std::span<const std::string> parts);
 
 }  // namespace rueda

@@ -29,10 +29,10 @@ bool EventRing::push(const TraceEvent& event) {
     lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return false;
   }
-  TraceEvent& place = events_[at & mask_];
+  TraceEvent& slot = events_[at & mask_];
   static_assert(std::is_trivially_copyable_v<TraceEvent>);
-  std::memcpy(static_cast<void*>(&place), &event, offsetof(TraceEvent, name_text) + event.name_length);
-  place.lost_before = std::exchange(lost_since_, 0);
+  std::memcpy(static_cast<void*>(&slot), &event, offsetof(TraceEvent, name_text) + event.name_length);
+  slot.lost_before = std::exchange(lost_since_, 0);
   pushed_.store(at + 1, std::memory_order_release);
   return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened on a rank, as the timeline's thread is told, and the ring in between.
+// Events on a rank, as its timeline's thread gets them, and the ring that carries them.
 #pragma once
 
 #include <array>

@@ -53,19 +53,20 @@ std::string phase_name(std::string_view phase) {
 }
 
 std::string TraceJson::begin(std::uint64_t session) const {
-  const Rank rank = place_.rank;
+  const Rank rank = identity_.rank;
   auto about = [&](std::string_view name, std::string_view arguments) {
     return fmt::format(
         ",\n"
         R"({{"name":"{}","ph":"M","pid":{},"tid":0,"args":{{{}}}}})",
         name, rank, arguments);
   };
-  const std::string process = fmt::format("rank {} on {} (process {})", rank, place_.host, place_.process_id);
+  const std::string process =
+      fmt::format("rank {} on {} (process {})", rank, identity_.host, identity_.process_id);
   return about("rueda_timeline",
                fmt::format(R"("start_time_since_epoch_in_micros":{},"session":{},"rank":{},"size":{},)"
                            R"("host":{},"process_id":{},"clock_offset_ns":{})",
-                           place_.epoch_us, session, rank, place_.size, json_text(place_.host),
-                           place_.process_id, place_.clock_offset_ns)) +
+                           identity_.epoch_us, session, rank, identity_.size, json_text(identity_.host),
+                           identity_.process_id, identity_.clock_offset_ns)) +
          about("process_name", fmt::format(R"("name":{})", json_text(process))) +
          about("process_sort_index", fmt::format(R"("sort_index":{})", rank)) +
          about("thread_name", R"("name":"background thread")");
@@ -75,12 +76,12 @@ std::string TraceJson::end(std::uint64_t lost) const {
   return fmt::format(
       ",\n"
       R"({{"name":"rueda_timeline_end","ph":"M","pid":{},"tid":0,"args":{{"lost":{}}}}})",
-      place_.rank, lost);
+      identity_.rank, lost);
 }
 
 // Microseconds with three decimals, exactly.
 void TraceJson::put_time(std::int64_t time_ns, std::string& text) const {
-  const std::int64_t ns = time_ns + place_.clock_offset_ns - place_.origin_ns;
+  const std::int64_t ns = time_ns + identity_.clock_offset_ns - identity_.origin_ns;
   const std::uint64_t size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
   fmt::format_to(std::back_inserter(text), R"("ts":{}{}.{:03})", ns < 0 ? "-" : "", size / 1000, size % 1000);
 }
@@ -91,7 +92,7 @@ void TraceJson::put_begin(const Flight& flight, std::string_view name, std::int6
   fmt::format_to(std::back_inserter(text),
                  ",\n"
                  R"({{"name":{},"ph":"B","pid":{},"tid":{},)",
-                 name, place_.rank, flight.row);
+                 name, identity_.rank, flight.row);
   put_time(time_ns, text);
 }
 
@@ -99,7 +100,7 @@ void TraceJson::put_end(const Flight& flight, std::int64_t time_ns, std::string&
   fmt::format_to(std::back_inserter(text),
                  ",\n"
                  R"({{"ph":"E","pid":{},"tid":{},)",
-                 place_.rank, flight.row);
+                 identity_.rank, flight.row);
   put_time(time_ns, text);
 }
 
@@ -107,7 +108,7 @@ void TraceJson::put_moment(std::string_view name, const TraceEvent& event, std::
   fmt::format_to(std::back_inserter(text),
                  ",\n"
                  R"({{"name":"{}","ph":"i","s":"p","pid":{},"tid":0,)",
-                 name, place_.rank);
+                 name, identity_.rank);
   put_time(event.time_ns, text);
 }
 
@@ -138,7 +139,7 @@ int TraceJson::row_for(const std::string& label, bool& shared, std::string& text
   fmt::format_to(std::back_inserter(text),
                  ",\n"
                  R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})",
-                 place_.rank, row, json_text(shared ? "more tensors" : label));
+                 identity_.rank, row, json_text(shared ? "more tensors" : label));
   return row;
 }
 

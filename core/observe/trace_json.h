@@ -13,8 +13,8 @@
 
 namespace rueda {
 
-// Where a rank's events belong. A plain value.
-struct TracePlace {
+// The process that a rank's events come from, and its clock. A plain value.
+struct TraceIdentity {
   Rank rank = 0;
   Rank size = 1;
   std::string host;
@@ -32,7 +32,7 @@ class TraceJson {
  public:
   static constexpr std::size_t kMostRows = 4096;  // with a name of their own; later names share rows
 
-  explicit TraceJson(TracePlace place) : place_(std::move(place)) {}
+  explicit TraceJson(TraceIdentity identity) : identity_(std::move(identity)) {}
 
   // The first lines of a timeline; `session` counts the timelines of this job.
   std::string begin(std::uint64_t session) const;
@@ -63,7 +63,7 @@ class TraceJson {
   void ended(const TraceEvent& event, std::string& text);
   void forget_all(const TraceEvent& event, std::string& text);
 
-  TracePlace place_;
+  TraceIdentity identity_;
   std::unordered_map<std::string, int> rows_;  // by label
   std::vector<int> free_shared_rows_;
   int next_row_ = 1;                                                     // 0 is for moments

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tuner did, in a file.
+// The file with the tuner's records.
 #pragma once
 
 #include <cstdio>

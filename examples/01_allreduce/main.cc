@@ -14,12 +14,12 @@ int main() {
     rueda::init();
     const int rank = rueda::rank(), size = rueda::size();
 
-    // 2. Say what you want, under a name that the ranks share. The call returns at once; the reduction runs
+    // 2. Name the tensor; the name is the same on all ranks. The call returns at once; the reduction runs
     //    in the background, while this thread does something else. Here the result replaces the input.
     std::vector<float> gradient(1'000'000, static_cast<float>(rank));
     rueda::Handle reduced = rueda::allreduce_async("gradient", rueda::view(gradient), rueda::view(gradient));
 
-    // 3. More may be in flight at the same time, in any order: what is ready together travels together.
+    // 3. More operations may be in flight at once, in any order: ready tensors travel together.
     std::vector<double> loss{0.5 + rank};
     rueda::Handle worst =
         rueda::allreduce_async("loss", rueda::view(loss), rueda::view(loss), {rueda::ReduceOp::max});

@@ -18,7 +18,7 @@ int main() try {
   double loss_of_step = 0;
   for (int step = 0; step < 100; ++step) {
     const auto input = torch::randn({32, 8});
-    const auto target = input.sum(1, true) + 0.1 * torch::randn({32, 1});  // what the model has to learn
+    const auto target = input.sum(1, true) + 0.1 * torch::randn({32, 1});  // the function to learn
     optimizer.zero_grad();
     auto loss = torch::mse_loss(model->forward(input), target);
     loss.backward();   // gradients are averaged meanwhile

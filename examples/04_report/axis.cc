@@ -51,7 +51,7 @@ Axis::Axis(Scale scale, double low, double high) : scale_(scale) {
   }
 }
 
-double Axis::place(double value) const {
+double Axis::scaled(double value) const {
   switch (scale_) {
     case Scale::linear: return value;
     case Scale::log2: return std::log2(value);
@@ -63,7 +63,7 @@ double Axis::place(double value) const {
 double Axis::fraction(double value) const {
   // Halves, for the difference of two large numbers may be none.
   const double whole = high_ / 2 - low_ / 2;
-  return std::clamp((place(value) / 2 - low_ / 2) / whole, 0.0, 1.0);
+  return std::clamp((scaled(value) / 2 - low_ / 2) / whole, 0.0, 1.0);
 }
 
 void Axis::make_linear(double low, double high) {
@@ -91,18 +91,18 @@ void Axis::make_logarithmic(double low, double high) {
     high *= 1.5;
   }
   const double base = scale_ == Scale::log2 ? 2 : 10;
-  low_ = place(low);
-  high_ = place(high);
+  low_ = scaled(low);
+  high_ = scaled(high);
   // Widened to the next labels.
   if (high_ - low_ > kFewPowers) {
     low_ = std::floor(low_ + kSlack);
     high_ = std::ceil(high_ - kSlack);
   } else if (high > low * 2 * (1 - kSlack)) {
-    low_ = place(round_down(low, base));
-    high_ = place(round_step(high, base));
+    low_ = scaled(round_down(low, base));
+    high_ = scaled(round_step(high, base));
   }
   const auto add = [this](double value) {
-    const double at = (place(value) - low_) / (high_ - low_);
+    const double at = (scaled(value) - low_) / (high_ - low_);
     if (at >= -kSlack && at <= 1 + kSlack) ticks_.push_back({std::clamp(at, 0.0, 1.0), number_words(value)});
   };
   // Fewer than two powers of ten tell too little; between them stand 2 and 5.
@@ -121,7 +121,7 @@ void Axis::make_logarithmic(double low, double high) {
   ticks_.clear();
   const double step = round_step((high - low) / kIntervals);
   for (double index = std::ceil(low / step); index * step <= high; ++index) {
-    const double at = (place(index * step) - low_) / (high_ - low_);
+    const double at = (scaled(index * step) - low_) / (high_ - low_);
     ticks_.push_back({std::clamp(at, 0.0, 1.0), tick_words(index * step, step)});
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values lie along a side of a chart, and which of them are labelled.
+// The positions of values along a side of a chart, and the choice of labelled values.
 #pragma once
 
 #include <string>
@@ -27,10 +27,10 @@ class Axis {
  private:
   void make_linear(double low, double high);
   void make_logarithmic(double low, double high);
-  double place(double value) const;
+  double scaled(double value) const;
 
   Scale scale_;
-  double low_ = 0;  // as place() gives them
+  double low_ = 0;  // as scaled() gives them
   double high_ = 1;
   std::vector<Tick> ticks_;
 };

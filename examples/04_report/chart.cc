@@ -124,7 +124,7 @@ std::string legend_html(const Chart& chart) {
   return html + "</ul>\n";
 }
 
-// What the script shows: per line its name, look, and points [x, y, words] with x and y as shares of the
+// The data of the script: per line its name, look, and points [x, y, words] with x and y as shares of the
 // plot.
 std::string values_json(const Chart& chart, const Axes& axes) {
   const auto rounded = [](double share) { return std::round(share * 1e4) / 1e4; };

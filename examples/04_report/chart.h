@@ -17,10 +17,10 @@ namespace rueda::examples::report {
 struct ChartPoint {
   double x = 0;
   double y = 0;
-  std::string words;  // what the pointer shows
+  std::string words;  // the text that the pointer shows
 };
 
-// Who a line belongs to decides its look: own runs are solid, in colors that differ also for the color-blind,
+// The owner of a line decides its look: own runs are solid, in colors that differ also for the color-blind,
 // published ones dashed with hollow dots, the ideal is thin and dotted.
 struct Look {
   enum class Kind { own, published, ideal };
@@ -34,7 +34,7 @@ struct ChartLine {
   std::string name;
   Look look;
   std::vector<ChartPoint> points;
-  std::vector<ChartPoint> faint;  // drawn thin behind: what `points` are the mean of
+  std::vector<ChartPoint> faint;  // drawn thin behind: the points that `points` are the mean of
   bool dots = false;              // mark each point
 };
 
@@ -44,7 +44,7 @@ struct Chart {
   std::string y_title;
   Scale x_scale = Scale::linear;
   Scale y_scale = Scale::linear;
-  // What the axis shall hold besides the points.
+  // Values that the axis shall hold besides the points.
   std::optional<double> y_low;
   std::optional<double> y_high;
   std::string note;  // below the chart

@@ -25,7 +25,7 @@ std::string ranks_words(const ScalingPoint& point) {
   return words + runs_words(point.runs);
 }
 
-// The two charts of scaling differ in what they make of time and devices.
+// The two charts of scaling differ in the measure that they show.
 enum class Measure { time, efficiency };
 
 double measured(Measure measure, double time, double devices) {

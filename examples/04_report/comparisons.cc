@@ -12,7 +12,7 @@
 namespace rueda::examples::report {
 namespace {
 
-// The mean of what was added; nothing of nothing.
+// The mean of the added values; empty if none was added.
 class Mean {
  public:
   void add(std::optional<double> value) {
@@ -48,7 +48,7 @@ ScalingPoint point_of(const Runs& runs) {
       .ranks = runs[0]->ranks, .hosts = runs[0]->hosts, .runs = runs.size(), .samples_per_s = *speed.value()};
 }
 
-// What a series on more ranks starts from: runs of one rank, of the same schedule if there are any.
+// The base of a series on more ranks: runs of one rank, of the same schedule if there are any.
 Runs alone(const Runs& runs, const std::string& sync) {
   Runs same, others;
   for (const RunRecord* run : runs) {
@@ -66,19 +66,19 @@ void relate_to_first(std::vector<ScalingPoint>& points) {
   }
 }
 
-// What runs have in common whose frequencies are compared.
+// The common settings of runs whose frequencies are compared.
 struct SyncGroup {
   std::int64_t ranks = 1;
   std::int64_t hosts = 1;
   std::string optimizer;
   std::string kind;
 
-  bool same_place(const SyncGroup& other) const {
+  bool same_setup(const SyncGroup& other) const {
     return ranks == other.ranks && hosts == other.hosts && optimizer == other.optimizer;
   }
   bool operator==(const SyncGroup&) const = default;
   bool has(const RunRecord& run) const {
-    return same_place({run.ranks, run.hosts, run.optimizer, {}}) && batches_per_sync(run).has_value() &&
+    return same_setup({run.ranks, run.hosts, run.optimizer, {}}) && batches_per_sync(run).has_value() &&
            (run.sync == "every_step" || kind_of(run) == kind);
   }
 };
@@ -173,7 +173,7 @@ std::vector<SyncSeries> sync_of(const Runs& runs) {
   for (const SyncGroup& group : groups) {
     // Synchronising at every step belongs to the other kinds; alone it is one, by its backward passes.
     if (group.kind == "every_step" && std::ranges::any_of(groups, [&](const SyncGroup& other) {
-          return other.kind != group.kind && other.same_place(group);
+          return other.kind != group.kind && other.same_setup(group);
         }))
       continue;
     SyncSeries series = series_of(runs, group, quality);

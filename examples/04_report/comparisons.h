@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several runs say together: how time falls with ranks, and what synchronising less often gains and
-// costs.
+// Comparisons of several runs: the time by ranks, and the gain and cost of synchronising less
+// often.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ std::vector<SyncSeries> sync_of(const Runs& runs);
 // Batches from one synchronisation to the next; nothing for schedules that have no fixed number.
 std::optional<double> batches_per_sync(const RunRecord& run);
 
-// By which results runs are compared: F1 if two have it, else what stands next in the list of the source; or
+// The results by which runs are compared: F1 if two have it, else the next in the list of the source; or
 // empty.
 std::string quality_key(const Runs& runs);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long curves made readable: a moving mean over what jumps from step to step, and no more points than a
-// screen shows.
+// Makes long curves readable: a moving mean over values that jump from step to step, and no more points than
+// a screen shows.
 #pragma once
 
 #include <cstddef>

@@ -21,11 +21,11 @@ std::string duration_words(double seconds);
 // 0.932 -> "93.2 %".
 std::string percent_words(double share);
 
-// What the key of a measure is called: "f1" -> "F1 (%)"; words that are not known lose their underscores.
+// The printed name of a measure: "f1" -> "F1 (%)"; words that are not known lose their underscores.
 std::string metric_words(std::string_view key);
-// Where a measure stands among others: known ones as they belong together, the others behind.
+// The rank of a measure in the order of measures: known ones as they belong together, the others behind.
 std::size_t metric_order(std::string_view key);
-// What a task is called.
+// The printed name of a task.
 std::string task_words(std::string_view task);
 // Whether more of it is better; losses, perplexities and times are better low.
 bool higher_is_better(std::string_view key);

@@ -26,7 +26,7 @@ const std::vector<PublishedScaling>& published_scaling() {
 }
 
 const std::vector<PublishedSync>& published_sync() {
-  // Determined AI's times are 214 minutes less what was saved.
+  // Determined AI's times are 214 minutes less the published saving.
   static const std::vector<PublishedSync> curves = {
       {"BERT on SQuAD (Determined AI)",
        "2 K80 GPUs",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was published of such jobs, to stand beside one's own.
+// Published results of such jobs, to stand beside one's own.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ namespace {
 namespace po = boost::program_options;
 using Names = std::vector<std::string>;
 
-// What the user gave is wrong: a flag, or a file that it names.
+// The user's input is wrong: a flag, or a file that a flag names.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -50,14 +50,14 @@ std::string words_of(const json& value) {
   return text;
 }
 
-// Reads the keys of one object; `place` is the file, or the file and a place in it.
+// Reads the keys of one object; `source` is the file, or the file and a position in it.
 class KeyReader {
  public:
-  KeyReader(const json& object, std::string place) : object_(object), place_(std::move(place)) {}
+  KeyReader(const json& object, std::string source) : object_(object), source_(std::move(source)) {}
 
   [[noreturn]] void fail(const std::string& key, const json& value, const char* must) const {
     throw std::runtime_error(
-        fmt::format("{}: '{}' is {}; it must be {}", place_, key, words_of(value), must));
+        fmt::format("{}: '{}' is {}; it must be {}", source_, key, words_of(value), must));
   }
 
   std::string text(const std::string& key) const {
@@ -84,14 +84,14 @@ class KeyReader {
   }
 
  private:
-  // Null is what trainers write for what does not exist.
+  // Trainers write null for an absent value.
   const json* find(const std::string& key) const {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
 
   const json& object_;
-  std::string place_;
+  std::string source_;
 };
 
 MetricCurves read_curves(const json& summary, const std::string& key, const std::string& path) {
@@ -103,13 +103,13 @@ MetricCurves read_curves(const json& summary, const std::string& key, const std:
         fmt::format("{}: '{}' is {}; it must be a list of points", path, key, words_of(*found)));
   for (std::size_t index = 0; index < found->size(); ++index) {
     const json& entry = (*found)[index];
-    const std::string place = fmt::format("{}: {}[{}]", path, key, index);
+    const std::string source = fmt::format("{}: {}[{}]", path, key, index);
     if (!entry.is_object())
       throw std::runtime_error(fmt::format(
-          "{} is {}; it must be an object such as {{\"step\": 1, \"loss\": 2.5}}", place, words_of(entry)));
-    const KeyReader reader(entry, place);
+          "{} is {}; it must be an object such as {{\"step\": 1, \"loss\": 2.5}}", source, words_of(entry)));
+    const KeyReader reader(entry, source);
     const std::optional<std::int64_t> step = reader.whole("step", 0);
-    if (!step) throw std::runtime_error(fmt::format("{} has no 'step'", place));
+    if (!step) throw std::runtime_error(fmt::format("{} has no 'step'", source));
     const std::optional<double> seconds = reader.time("seconds");
     for (const auto& [name, value] : entry.items()) {
       if (name == "step" || name == "seconds" || !value.is_number()) continue;

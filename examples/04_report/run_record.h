@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trainer's summary.json says of its run, checked, and under the label that the page shows.
+// The checked contents of a trainer's summary.json, under the label that the page shows.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct MetricPoint {
 // Measures by their key in the summary, each in the order of steps.
 using MetricCurves = std::map<std::string, std::vector<MetricPoint>>;
 
-// One summary. What it lacks is empty: summaries of older programs have no curve and no time of reading data.
+// One summary. Absent values are empty: older programs wrote no curve and no time of reading data.
 struct RunRecord {
   std::string label;
   std::filesystem::path path;
@@ -33,7 +33,7 @@ struct RunRecord {
   std::string sync;
   std::string optimizer;
   std::string device;   // on which it computed
-  std::string stopped;  // by what, before its last step
+  std::string stopped;  // the reason for a stop before the last step
   std::optional<std::int64_t> steps;
   std::int64_t passes = 1;  // batches accumulated before one reduction
   std::optional<double> seconds;
@@ -52,7 +52,7 @@ struct RunRecord {
 // A record of parsed JSON. Throws std::runtime_error, one line that names file, key and remedy.
 RunRecord record_of(const nlohmann::json& summary, const std::filesystem::path& path);
 
-// The same from a file. Throws also what cannot be read, or is no JSON.
+// The same from a file. Throws also for a file that cannot be read or is no JSON.
 RunRecord read_record(const std::filesystem::path& path);
 
 // Gives every record its label: the names in order, or, without names, the folder of the file (its stem if it

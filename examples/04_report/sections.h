@@ -8,14 +8,14 @@
 
 namespace rueda::examples::report {
 
-// Tables: what ran, and how well it did.
+// Tables: the runs, and their results.
 std::string overview_section(const Runs& runs);
 std::string results_section(const Runs& runs);
 // Losses and evaluations over steps and time; names the runs that have no curve.
 std::string training_section(const Runs& runs);
-// Time and efficiency by ranks, beside what was published.
+// Time and efficiency by ranks, beside published results.
 std::string scaling_section(const Runs& runs);
-// Quality and time by how often ranks synchronise, beside what was published.
+// Quality and time by how often ranks synchronise, beside published results.
 std::string sync_section(const Runs& runs);
 // How a step divides into reading data, computing and waiting.
 std::string split_section(const Runs& runs);

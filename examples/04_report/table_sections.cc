@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ran, how well it did, and where its time went.
+// Tables of the runs, of their results and of their time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<std::string> result_keys(const Runs& runs) {
   return keys;
 }
 
-// Marks the best of a column, if runs differ in it. What was before training, and counts, are no contest.
+// Marks the best of a column if runs differ in it. Values from before training and counts are not marked.
 void mark_best(Table& table, std::size_t column, const Runs& runs, const std::string& key) {
   if (key.ends_with("_first") || key == "tokens" || key == "samples") return;
   std::optional<double> best, worst;

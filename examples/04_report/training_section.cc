@@ -19,7 +19,7 @@ constexpr std::size_t kFaintPoints = 600;
 
 using CurveOf = const MetricCurves RunRecord::*;
 
-// What a curve is drawn over, and what the pointer says of a point.
+// The x axis of a curve, and the unit in the pointer's text.
 enum class Over { steps, seconds };
 
 std::vector<ChartPoint> points_of(const std::vector<MetricPoint>& curve, Over over) {

@@ -37,7 +37,7 @@ CITIES = (
     "Lisbon Cairo Porto Oslo Zürich Lagos Prague Kyoto Lima Dublin Málaga Vienna Riga Tunis Bergen Quito Ghent "
     "Kraków Izmir Havana Turin Basel Hanoi Split"
 ).split()
-PLACES = "library museum school theatre palace station hospital harbour garden castle".split()
+SITES = "library museum school theatre palace station hospital harbour garden castle".split()
 
 MADE = [
     "The {thing} was made by {maker} in {origin} in {made}.",
@@ -50,9 +50,9 @@ BOUGHT = [
     "For {price} coins it was bought by {buyer}.",
 ]
 STANDS = [
-    "Today it stands in {place}.",
-    "It now stands in {place} for all to see.",
-    "Repaired and cleaned, it stands today in {place}.",
+    "Today it stands in {site}.",
+    "It now stands in {site} for all to see.",
+    "Repaired and cleaned, it stands today in {site}.",
 ]
 ASIDES = [
     "Nobody knows why.",
@@ -67,7 +67,7 @@ QUESTIONS = [
     ("When was the {thing} made?", "made"),
     ("Who bought the {thing}?", "buyer"),
     ("How many coins did the {thing} cost?", "price"),
-    ("Where does the {thing} stand today?", "place"),
+    ("Where does the {thing} stand today?", "site"),
 ]
 
 # Of SQuAD v2.0: few, each paragraph with as many questions that it answers as that it does not.
@@ -99,7 +99,7 @@ def make_paragraph(generator, thing, identifier):
         "origin": origin,
         "made": str(generator.randint(1600, 1999)),
         "price": str(generator.randint(20, 999)),
-        "place": f"the {generator.choice(PLACES)} of {seat}",
+        "site": f"the {generator.choice(SITES)} of {seat}",
     }
     sentences = [
         generator.choice(MADE),

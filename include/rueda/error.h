@@ -13,7 +13,7 @@ namespace rueda {
 // Base of everything Rueda throws; `code()` tells the kind without a cast.
 class Error : public std::runtime_error {
  public:
-  // What the Status says.
+  // Takes message and code of the Status.
   explicit Error(const Status& status) : std::runtime_error(status.message), code_(status.code) {}
   StatusCode code() const { return code_; }
 

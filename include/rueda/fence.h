@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a device stands in what it has been given to do.
+// A point in the work that a device has been given.
 #pragma once
 
 namespace rueda {
@@ -12,12 +12,12 @@ using DeviceStream = void*;
 class Fence {
  public:
   virtual ~Fence() = default;
-  // Whether the device has come to it. What has failed there has been passed, too.
+  // Returns true if the device has come to this point. Failed work counts as done, too.
   virtual bool passed() const = 0;
-  // What `stream`, of the same kind of device, is given from now on waits for it. The host does not.
+  // Makes later work of `stream`, of the same kind of device, wait for this point. The host does not wait.
   virtual void hold_back(DeviceStream stream) const = 0;
-  // Whether it is a point in a graph that its stream was being captured into. The device comes there whenever
-  // the graph runs: so it has been passed as far as anybody can ask, and the graph keeps what it works on.
+  // True for a point in a graph into which its stream was being captured. A captured point is reached in each
+  // replay. passed() returns true, and the graph keeps its memory alive.
   virtual bool captured() const { return false; }
 };
 

@@ -47,16 +47,16 @@ class Handle {
   // After wait() of an allreduce with Reduction::measure: the sum of the squares, in float64, of those
   // elements of the result, as it is stored, that this rank counts. Each element is counted by one rank of
   // the process set (of those that have not joined). So the sum over the ranks is the square of the result's
-  // 2-norm, and it is not finite if an element is not; nor if the squares are too large for float64. It may
-  // be one NaN on the rank that counts the bad element and finite elsewhere: sum it over the ranks before
-  // looking. Which rank counts what depends on how data moves, and with that the last bits of the sum; after
-  // an allreduce of the shares they are the same on all ranks. 0 where nothing is measured.
+  // 2-norm. It is not finite if an element is not, or if the squares are too large for float64. A bad
+  // element makes only the share of the rank that counts it NaN or infinite. Sum the shares of all ranks
+  // before you check. Which rank counts what depends on how data moves, and with that the last bits of the
+  // sum; after an allreduce of the shares they are the same on all ranks. 0 where nothing is measured.
   double share_of_square_sum() const;
   // After wait(), of tensors on a device: the point in the device's work behind which the result is there;
   // wait() does not wait for it. Null for tensors of the host. Until it has been passed the tensors stay
   // alive.
   std::shared_ptr<const Fence> fence() const;
-  // After wait() of an allreduce of a tensor on a device: whether it works in the tensor's place in a window,
+  // After wait() of an allreduce of a tensor on a device: whether it works in the tensor's slot in a window,
   // where it has one; of share_window_async(): whether the ranks share it. The same on all ranks.
   bool takes_window() const;
   // After wait() of a join: the last rank that joined; of add_process_set: the set's id.

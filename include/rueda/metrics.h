@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank has done so far, in numbers, and which ranks kept it waiting.
+// The counters of a rank, and the ranks that kept others waiting.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct Histogram {
   double sum = 0;                                          // seconds
 };
 
-// What metrics() gives: a plain value, consistent only as far as numbers counted one after another are.
+// The result of metrics(): a plain value. Its counters are read one after another, so they may disagree.
 struct MetricsSnapshot {
   // Of one kind of operation since init().
   struct OperationCounts {
@@ -77,8 +77,8 @@ struct MetricsSnapshot {
 // In the text format of Prometheus, version 0.0.4.
 std::string to_prometheus_text(const MetricsSnapshot& metrics);
 
-// What this rank has done since init(). Callable from any thread. Throws NotInitialized before init() and
-// after shutdown().
+// Returns the counters of this rank since init(). Callable from any thread. Throws NotInitialized before
+// init() and after shutdown().
 MetricsSnapshot metrics();
 
 }  // namespace rueda

@@ -11,10 +11,10 @@
 
 namespace rueda {
 
-// Who of the job is in `communicator`. Its own order is left out: the ranks of a process set ascend. MPI must
-// run (begun by the program or by rueda::init()). Throws InvalidArgument for MPI_COMM_NULL, an
-// intercommunicator, and a communicator with a process that is not of MPI_COMM_WORLD; BackendError while MPI
-// does not run.
+// Returns the ranks of the job that are in `communicator`. The communicator's order is left out: the ranks of
+// a process set ascend. MPI must run (begun by the program or by rueda::init()). Throws InvalidArgument for
+// MPI_COMM_NULL, an intercommunicator, and a communicator with a process that is not of MPI_COMM_WORLD.
+// Throws BackendError while MPI does not run.
 RankSet ranks_of(MPI_Comm communicator);
 
 // The parts of a split, as MPI_Comm_split or MPI_Comm_split_type made it: one list for each communicator, in

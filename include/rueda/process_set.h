@@ -22,7 +22,7 @@ Runtime& default_runtime();
 // flight in any order.
 class ProcessSet {
  public:
-  // What process_sets() and add_process_set() make.
+  // Used by process_sets() and add_process_set().
   ProcessSet(Runtime& runtime, ProcessSetId id, RankSet ranks)
       : runtime_(&runtime), id_(id), ranks_(std::make_shared<const RankSet>(std::move(ranks))) {}
 
@@ -31,7 +31,7 @@ class ProcessSet {
   Rank size() const { return ranks_->count(); }     // number of members
   // Whether this rank is a member.
   bool included() const;
-  // This rank's place among the members; -1 when it is none of them.
+  // This rank's index among the members; -1 when it is none of them.
   Rank rank() const;
 
  private:
@@ -41,8 +41,8 @@ class ProcessSet {
   std::shared_ptr<const RankSet> ranks_;
 };
 
-// Purpose: where an operation takes place: all ranks of a Runtime (the default one, if nothing is said), or a
-// process set. What the last parameter of every operation is made of.
+// Purpose: the ranks of an operation: all ranks of a Runtime (the default one, if none is given), or a
+// process set. The last parameter of every operation is a Scope.
 class Scope {
  public:
   // All ranks of the default Runtime (throws NotInitialized where there is none), or of another; a set.
@@ -57,8 +57,8 @@ class Scope {
   // How many ranks; whether this one is among them.
   Rank size() const;
   bool included() const;
-  // Of the job, by its place in the scope.
-  Rank rank_at(Rank place) const { return ranks_ ? ranks_->at(place) : place; }
+  // Of the job, by its index in the scope.
+  Rank rank_at(Rank index) const { return ranks_ ? ranks_->at(index) : index; }
   // The same scope, for a caller that waits for its operation at once: the background thread need not be
   // woken.
   Scope awaited() const {
@@ -89,8 +89,8 @@ void remove_process_set(const ProcessSet& set, Runtime& runtime = default_runtim
 
 // This rank has no more data; others go on. Until every rank of the scope has joined, the joined ranks take
 // part in allreduce (with the operation's identity; an average still divides by the size of the scope) and
-// barrier, and any other operation fails on the ranks that call it, unless RUEDA_FULL_JOIN=1. Returns the
-// last rank that joined.
+// barrier, and any other operation fails on the ranks that call it, unless RUEDA_FULL_JOIN=1. A message waits
+// for the rank that has joined, so receive it before. Returns the last rank that joined.
 Rank join(Scope scope = {});
 
 }  // namespace rueda

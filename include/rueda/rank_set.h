@@ -29,7 +29,7 @@ class RankSet {
   // Whether the rank, or every rank of the other set, is a member.
   bool contains(Rank rank) const;
   bool contains(const RankSet& other) const;
-  // The place of a member among all, counted from 0; the member at a place. They must be there.
+  // The index of a member among all, counted from 0; the member at an index. They must be there.
   Rank index_of(Rank rank) const;
   Rank at(Rank index) const;
   bool empty() const { return only_.first == only_.second && several_.empty(); }

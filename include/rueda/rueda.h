@@ -54,7 +54,7 @@ void shutdown();
 // the job, as its host is to go, and NotInitialized where the job has gone on without this process.
 bool is_elastic();
 
-// What has changed in an elastic job since the last init().
+// The changes in an elastic job since the last init().
 struct MembershipChange {
   bool added = false;    // others have joined, or wait until the ranks call shutdown() and init()
   bool removed = false;  // ranks are lost, or wait for the same to leave
@@ -70,7 +70,7 @@ bool is_initialized();
 
 // This process's rank, and the number of ranks. "Local" counts the ranks of this host; "cross" counts the
 // ranks of equal local_rank, over hosts. These are Horovod's terms. In an elastic job a process keeps
-// its local_rank while others come and go, and who comes gets the lowest free one. In a forked child they are
+// its local_rank while others come and go, and a new one gets the lowest free one. In a forked child they are
 // those of its parent. They throw NotInitialized before init() and after shutdown().
 Rank rank();
 Rank size();
@@ -135,11 +135,19 @@ Handle reduce_async(std::string name, ConstTensorView input, TensorView output, 
 // others and the dtype may not.
 Handle gather_async(std::string name, ConstTensorView input, Rank root, Scope scope = {});
 
-// Handle::output() = this rank's rows of `input` of rank `root` of the job: the first splits[0] rows are rank
-// 0's, the next splits[1] rank 1's, and so on; empty `splits` give equal parts. The others give an `input`
-// without rows, whose dtype and other dimensions are those of the root's, and no splits.
+// Handle::output() = this rank's rows of `input` of rank `root` of the job. The first splits[0] rows are rank
+// 0's, the next splits[1] rank 1's, and so on. Empty `splits` give equal parts. The other ranks give no
+// splits, and an `input` without rows. Its dtype and other dimensions are those of the root's.
 Handle scatter_async(std::string name, ConstTensorView input, Rank root,
                      std::vector<std::int64_t> splits = {}, Scope scope = {});
+
+// A message to rank `destination` of the job, from rank `source` of the job. No other rank takes part, and
+// both are of the scope. `name` pairs one send_async with one recv_async, whose output has the shape and
+// dtype of the input. The messages of the other direction have names of their own. A message begins when
+// both ranks have called. So two ranks that wait for their sends before they receive wait for ever. Both
+// throw InvalidArgument in jobs of more than 32,768 ranks, too. A CUDA graph cannot capture messages.
+Handle send_async(std::string name, ConstTensorView input, Rank destination, Scope scope = {});
+Handle recv_async(std::string name, TensorView output, Rank source, Scope scope = {});
 
 // Several allreduces that are carried out together, or fail together: all ranks give the same number. Output
 // i belongs to the operation "name.i". Throws InvalidArgument when inputs and outputs differ in number.
@@ -151,9 +159,9 @@ std::vector<Handle> grouped_allreduce_async(const std::string& name, std::span<c
 Handle barrier_async(Scope scope = {});
 
 // Shares a window among the ranks of the scope, for allreduces without packing. Each rank gives a window on
-// its `device`, of one size and with the same places; gradients lie in it, say. From then on an allreduce of
-// a tensor with the name of a place works in that place. A rank whose tensor lies elsewhere copies it there
-// and back, unless a rank has joined. NCCL is told about the memory when its version can be (2.27). Places of
+// its `device`, of one size and with the same slots; gradients lie in it, say. From then on an allreduce of
+// a tensor with the name of a slot works in that slot. A rank whose tensor lies elsewhere copies it there
+// and back, unless a rank has joined. NCCL is told about the memory when its version can be (2.27). Slots of
 // names that were shared before are replaced. Done when all ranks have called it. When a device cannot share,
 // or a rank brings no memory, tensors travel as ever; Handle::takes_window() says so. Ranks whose windows
 // differ get BackendError, in the same words. The memory stays until the job ends, or until another window is

@@ -29,7 +29,7 @@ enum class DataType : std::uint8_t {
 };
 inline constexpr int kDataTypeCount = 10;  // of DataType
 
-// Whose memory a tensor lies in: the host's, or that of a device that CUDA knows.
+// The memory that holds a tensor: the host's, or that of a device that CUDA knows.
 enum class DeviceKind : std::uint8_t { host, cuda };
 
 // How elements of several ranks become one.
@@ -53,16 +53,17 @@ inline constexpr int kReduceOpCount = 6;  // of ReduceOp
 //   fixed  by a balanced tree over the ranks, ((0+1)+(2+3))+..., whatever way data moves
 enum class ReductionOrder : std::uint8_t { any, fixed };
 
-// What float32 values that are reduced travel as, where they travel over a network: float16 or bfloat16,
-// which halves the bytes. They are combined in float32, and rounded at every hop; the result has values of
-// the narrow type, the same on every rank. Inside a host, and where the order is fixed, nothing is rounded.
-// topk: of a sum or an average only the elements of largest magnitude go from host to host, a share of them;
-// what a host keeps back it adds the next time that a tensor of that name is reduced. For gradients, not for
-// values that are needed at once. What else is reduced travels whole.
+// The format of reduced float32 values on a network. fp16 and bf16 halve the bytes. Values are combined in
+// float32, and rounded at every hop. The result has values of the narrow type, the same on every rank. Inside
+// a host, or with a fixed order, nothing is rounded. topk: of a sum or an average only a share of the
+// elements, those of largest magnitude, go from host to host. A host keeps the rest, and adds it the next
+// time that a tensor of that name is reduced. For gradients, not for values that are needed at once. All
+// other reductions travel whole.
 enum class Compression : std::uint8_t { none, fp16, bf16, topk };
 
-// Those with a root but broadcast are carried out as others (OperationTraits). The last three concern who
-// takes part; they move no data, and no backend sees them.
+// reduce, gather, scatter and message run as another operation (OperationTraits::carried_out_as). send_async
+// and recv_async submit a message. The last three change the set of participants. They move no data, and no
+// backend sees them.
 enum class Operation : std::uint8_t {
   allreduce,
   allgather,
@@ -72,12 +73,13 @@ enum class Operation : std::uint8_t {
   reduce,
   gather,
   scatter,
+  message,
   barrier,
   join,
   add_process_set,
   remove_process_set,
 };
-inline constexpr int kOperationCount = 12;
+inline constexpr int kOperationCount = 13;
 
 std::size_t size_of(DataType dtype);     // bytes of one element
 bool is_floating_point(DataType dtype);  // the 16-bit ones too

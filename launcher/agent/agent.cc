@@ -112,7 +112,7 @@ void Agent::obey(const agents::Message& message) {
   if (const auto* launch = std::get_if<agents::Launch>(&message)) {
     if (state_ == State::waiting) start(*launch);
   } else if (const auto* worker = std::get_if<agents::StartWorker>(&message)) {
-    if (state_ == State::running) start_ranks({worker->place});
+    if (state_ == State::running) start_ranks({worker->slot});
   } else if (const auto* change = std::get_if<agents::NewGeneration>(&message)) {
     take_generation(change->generation);
   } else if (const auto* due = std::get_if<agents::ChangeDue>(&message)) {
@@ -130,7 +130,7 @@ void Agent::obey(const agents::Message& message) {
   } else if (const auto* wanted = std::get_if<agents::SendSignal>(&message)) {
     for (LocalRank& rank : ranks_) {
       rank.ask_to_end();
-      if (wanted->signal == SIGINT && rank.place().rank == 0 && keys_.rank_0_has_it()) continue;
+      if (wanted->signal == SIGINT && rank.slot().rank == 0 && keys_.rank_0_has_it()) continue;
       wanted->signal == SIGKILL ? rank.signal_all(SIGKILL) : rank.signal_main(wanted->signal);
     }
   } else if (const auto* passed = std::get_if<agents::PassOn>(&message)) {
@@ -155,7 +155,7 @@ void Agent::obey(const agents::Message& message) {
 // Null where it is none of this host.
 LocalRank* Agent::find(int number) {
   const auto found =
-      std::ranges::find_if(ranks_, [&](const LocalRank& rank) { return rank.place().rank == number; });
+      std::ranges::find_if(ranks_, [&](const LocalRank& rank) { return rank.slot().rank == number; });
   return found == ranks_.end() ? nullptr : &*found;
 }
 
@@ -172,8 +172,8 @@ void Agent::start(const agents::Launch& launch) {
   if (launch.elastic) {
     deaths_.emplace();
   } else {
-    pmi_.emplace(PmiServer::Job{.size = launch.places.front().size,
-                                .ranks_here = static_cast<int>(launch.places.size()),
+    pmi_.emplace(PmiServer::Job{.size = launch.ranks.front().size,
+                                .ranks_here = static_cast<int>(launch.ranks.size()),
                                 .name = launch.name,
                                 .process_mapping = launch.hosts_of_processes,
                                 .put =
@@ -182,14 +182,14 @@ void Agent::start(const agents::Launch& launch) {
                                     },
                                 .enter_barrier = [this] { tell(agents::BarrierIn{}); }});
   }
-  start_ranks(launch.places);
+  start_ranks(launch.ranks);
   pass_notice_on();
 }
 
-void Agent::start_ranks(const std::vector<Place>& places) {
-  const std::size_t all = ranks_.size() + places.size();
+void Agent::start_ranks(const std::vector<SlotInfo>& slots) {
+  const std::size_t all = ranks_.size() + slots.size();
   try {
-    for (const Place& place : places) start_rank(place);
+    for (const SlotInfo& slot : slots) start_rank(slot);
   } catch (const std::system_error& error) {
     const bool few = error.code() == std::errc::too_many_files_open;
     tell(agents::CannotStart{
@@ -200,12 +200,12 @@ void Agent::start_ranks(const std::vector<Place>& places) {
   }
 }
 
-void Agent::start_rank(const Place& place) {
-  const auto local = static_cast<std::size_t>(place.local_rank);
+void Agent::start_rank(const SlotInfo& slot) {
+  const auto local = static_cast<std::size_t>(slot.local_rank);
   const std::vector<int> cores = local < order_->cores.size() ? order_->cores[local] : std::vector<int>();
   LocalRank::Start start{
       .launch = order_->launch, .input = {}, .cores = cores, .open_files = order_->open_files};
-  if (place.rank != 0) {
+  if (slot.rank != 0) {
     start.input = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   } else if ((start.terminal = open_terminal())) {
     input_.open(start.terminal);
@@ -214,14 +214,14 @@ void Agent::start_rank(const Place& place) {
         order_->launch.forwards_input ? input_.open() : Descriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   }
   const std::size_t number = ranks_.size();
-  LocalRank& rank = ranks_.emplace_back(place, std::move(start));
+  LocalRank& rank = ranks_.emplace_back(slot, std::move(start));
   const auto key = [&](Source source) { return number << 2 | static_cast<std::uint64_t>(source); };
   streams_.words.add(rank.channel().descriptor(), key(Source::line));
   if (rank.pmi() >= 0) streams_.words.add(rank.pmi(), key(Source::pmi));
   streams_.outputs.add(rank.output(0), key(Source::output));
   if (rank.output(1) >= 0) streams_.outputs.add(rank.output(1), key(Source::errors));
   if (deaths_) deaths_->add(number, rank.futex());
-  tell(agents::Started{place.rank, rank.process(), in_ranges(cores)});
+  tell(agents::Started{slot.rank, rank.process(), in_ranges(cores)});
 }
 
 // Null where rank 0 gets none.
@@ -269,8 +269,8 @@ void Agent::hear_rank(std::uint64_t key) {
       return;
     case Source::pmi:
       for (const std::string& line : rank.read_pmi())
-        answer(pmi_->hear(rank.place().local_rank, line, values_.all()));
-      if (pmi_->aborted(rank.place().local_rank)) rank.signal_all(SIGKILL);
+        answer(pmi_->hear(rank.slot().local_rank, line, values_.all()));
+      if (pmi_->aborted(rank.slot().local_rank)) rank.signal_all(SIGKILL);
       return;
     case Source::output: static_cast<void>(forward_output(rank, 0)); return;
     case Source::errors: static_cast<void>(forward_output(rank, 1)); return;
@@ -281,7 +281,7 @@ bool Agent::forward_output(LocalRank& rank, std::size_t stream) {
   const std::string text = rank.read_output(stream);
   if (text.empty()) return false;
   for (std::size_t begin = 0; begin < text.size(); begin += agents::kLongestOutput)
-    tell(agents::Output{rank.place().rank, static_cast<agents::Stream>(stream),
+    tell(agents::Output{rank.slot().rank, static_cast<agents::Stream>(stream),
                         text.substr(begin, agents::kLongestOutput)});
   if (state_ == State::clearing) act_at_ = Clock::now() + kLastOutput;
   return true;
@@ -314,7 +314,7 @@ void Agent::reap() {
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
-      if (deaths_) rank.end_group();  // another one may take its place at once
+      if (deaths_) rank.end_group();  // another one may take its slot at once
       rank.note_end();
       tell_end(rank, status);
     }
@@ -338,12 +338,12 @@ void Agent::tell_early_ends() {
 void Agent::tell_end(LocalRank& rank, int status) {
   if (rank.end_is_told()) return;
   rank.note_told_end();
-  if (rank.place().rank == 0) rank_0_has_ended();
+  if (rank.slot().rank == 0) rank_0_has_ended();
   forward_last_output(rank);
-  const int local_rank = rank.place().local_rank;
+  const int local_rank = rank.slot().local_rank;
   if (const auto aborted = pmi_ ? pmi_->aborted(local_rank) : std::nullopt) status = W_EXITCODE(*aborted, 0);
   const bool in_mpi = pmi_ && pmi_->is_between_init_and_finalize(local_rank);
-  tell(agents::Ended{rank.place().rank, status, rank.asked(), in_mpi});
+  tell(agents::Ended{rank.slot().rank, status, rank.asked(), in_mpi});
 }
 
 void Agent::request(std::size_t number, const RankChannel::Request& request) {
@@ -360,7 +360,7 @@ void Agent::request(std::size_t number, const RankChannel::Request& request) {
       // The packet that told the newest may not have had room.
       if (order_->generation && (request.state.kind == State::fresh || request.state.kind == State::ready))
         rank.channel().tell_generation(*order_->generation);
-      return tell(agents::WorkerState{rank.place().rank, request.state.kind, request.state.generation});
+      return tell(agents::WorkerState{rank.slot().rank, request.state.kind, request.state.generation});
   }
 }
 

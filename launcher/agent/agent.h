@@ -55,8 +55,8 @@ class Agent {
   LocalRank* find(int number);
   void end_worker(const agents::EndWorker& order);
   void start(const agents::Launch& launch);
-  void start_ranks(const std::vector<Place>& places);
-  void start_rank(const Place& place);
+  void start_ranks(const std::vector<SlotInfo>& slots);
+  void start_rank(const SlotInfo& slot);
   std::shared_ptr<PseudoTerminal> open_terminal();
   void take_generation(const Generation& generation);
   void take_input(const std::string& text);

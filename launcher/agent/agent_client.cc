@@ -20,9 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kConnectPatience = 2s;  // with one address
-// ruedarun listens before its agents start. Where every address refuses for so long, it has ended.
-constexpr auto kRefusedPatience = 500ms;
+constexpr auto kConnectTimeout = 2s;  // with one address
+// ruedarun listens before its agents start. If every address refuses for so long, ruedarun has ended.
+constexpr auto kRefusedTimeout = 500ms;
 
 bool wait_for(int descriptor, short what, Clock::time_point until) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -48,7 +48,7 @@ Descriptor connect_to(const Endpoint& endpoint, Clock::time_point until) {
 }
 
 // Until both sides have proved themselves, or `until`.
-bool meet(SecureChannel& channel, Clock::time_point until) {
+bool authenticate(SecureChannel& channel, Clock::time_point until) {
   while (channel.state() == SecureChannel::State::greeting) {
     if (!wait_for(channel.descriptor(), POLLIN, until)) return false;
     channel.progress();
@@ -60,20 +60,20 @@ bool meet(SecureChannel& channel, Clock::time_point until) {
 
 std::optional<SecureChannel> connect_to_supervisor(const Invitation& invitation,
                                                    const AgentIntroduction& introduction,
-                                                   std::chrono::milliseconds patience) {
+                                                   std::chrono::milliseconds timeout) {
   const std::vector<Endpoint> endpoints = endpoints_from(invitation.addresses);
   const std::string words = to_text(introduction);
-  const auto give_up = Clock::now() + patience;
+  const auto give_up = Clock::now() + timeout;
   auto answered = Clock::now();  // at last, by anything but a refusal
-  while (!endpoints.empty() && Clock::now() < give_up && Clock::now() - answered < kRefusedPatience) {
+  while (!endpoints.empty() && Clock::now() < give_up && Clock::now() - answered < kRefusedTimeout) {
     for (const Endpoint& endpoint : endpoints) {
-      const auto until = std::min(give_up, Clock::now() + kConnectPatience);
+      const auto until = std::min(give_up, Clock::now() + kConnectTimeout);
       Descriptor socket = connect_to(endpoint, until);
       if (socket || errno != ECONNREFUSED) answered = Clock::now();
       if (!socket) continue;
       SecureChannel channel = SecureChannel::connect(
           std::move(socket), invitation.key, std::as_bytes(std::span(words)), agents::kLongestMessage);
-      if (meet(channel, until)) return channel;
+      if (authenticate(channel, until)) return channel;
     }
     std::this_thread::sleep_for(100ms);
   }

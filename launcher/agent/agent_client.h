@@ -14,6 +14,6 @@ namespace rueda {
 // Blocks: called before any rank starts.
 std::optional<SecureChannel> connect_to_supervisor(
     const Invitation& invitation, const AgentIntroduction& introduction,
-    std::chrono::milliseconds patience = std::chrono::seconds(10));
+    std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
 }  // namespace rueda

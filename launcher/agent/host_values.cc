@@ -8,8 +8,8 @@ namespace rueda {
 const std::string* HostValues::get(int number, const std::string& key) {
   const auto found = values_.find(key);
   if (found != values_.end()) return &found->second;
-  const std::pair wish(number, key);
-  if (std::ranges::find(unanswered_, wish) == unanswered_.end()) unanswered_.push_back(wish);
+  const std::pair request(number, key);
+  if (std::ranges::find(unanswered_, request) == unanswered_.end()) unanswered_.push_back(request);
   return nullptr;
 }
 
@@ -20,9 +20,9 @@ std::vector<int> HostValues::put(const std::string& key, const std::string& valu
     return answered;
   }
   values_[key] = value;
-  std::erase_if(unanswered_, [&](const auto& wish) {
-    if (wish.second == key) answered.push_back(wish.first);
-    return wish.second == key;
+  std::erase_if(unanswered_, [&](const auto& request) {
+    if (request.second == key) answered.push_back(request.first);
+    return request.second == key;
   });
   return answered;
 }

@@ -105,7 +105,7 @@ int socket_of(int core) {
 }  // namespace
 
 // MPI cannot lose a rank and go on, so an elastic job does not offer it.
-LocalRank::LocalRank(const Place& place, Start start) : place_(place), terminal_(start.terminal) {
+LocalRank::LocalRank(const SlotInfo& slot, Start start) : slot_(slot), terminal_(start.terminal) {
   Descriptor pmi;
   Descriptor futex;
   if (start.launch.elastic) {
@@ -120,19 +120,18 @@ LocalRank::LocalRank(const Place& place, Start start) : place_(place), terminal_
                        .input = start.input.number(),
                        .outputs = {output.write_end.number(), errors.write_end.number()},
                        .inherited = {channel_.ranks_end(), pmi.number(), futex.number()}};
-  EnvironmentMap own = start.launch.elastic
-                           ? worker_variables(place, start.launch.host, start.launch.one_host)
-                           : rank_variables(place, start.launch.host);
+  EnvironmentMap own = start.launch.elastic ? worker_variables(slot, start.launch.host, start.launch.one_host)
+                                            : rank_variables(slot, start.launch.host);
   if (pmi) own["PMI_FD"] = std::to_string(pmi.number());
   if (futex) own["RUEDA_ROBUST_FUTEX"] = identity_of(futex.number());
   own["RUEDA_AGENT_LINE"] = identity_of(channel_.ranks_end());
   const std::vector<std::string> environment =
       rank_environment(start.launch.environment, own,
-                       {{"OMP_NUM_THREADS", std::to_string(threads_for_each(place.local_size))}});
+                       {{"OMP_NUM_THREADS", std::to_string(threads_for_each(slot.local_size))}});
   const pid_t agent = ::getpid();
   process_ = ::fork();
   if (process_ == 0) become_rank(agent, ends, start, environment);
-  if (process_ < 0) cannot(fmt::format("fork rank {}", place.rank));
+  if (process_ < 0) cannot(fmt::format("fork rank {}", slot.rank));
   channel_.close_the_ranks_end();
   if (futex_) futex_->close_file();
   if (terminal_) return;

@@ -34,10 +34,10 @@ class LocalRank {
   };
   // Forks. The rank has a process group of its own, on a terminal also a session, and dies with the agent.
   // Throws std::system_error when a pipe or a process cannot be made.
-  LocalRank(const Place& place, Start start);
+  LocalRank(const SlotInfo& slot, Start start);
   LocalRank(LocalRank&&) = default;
 
-  const Place& place() const { return place_; }
+  const SlotInfo& slot() const { return slot_; }
   pid_t process() const { return process_; }  // 0: has ended
   RankChannel& channel() { return channel_; }
   // Of a worker of an elastic job: tells of its end before its memory is freed. Else null.
@@ -58,7 +58,7 @@ class LocalRank {
   // ruedarun has been told of its end, which may be before waitpid() tells.
   void note_told_end() { end_is_told_ = true; }
   bool end_is_told() const { return end_is_told_; }
-  // What it has started and left in its process group.
+  // Kills all processes of the rank's process group, such as helpers that the rank has left.
   void end_group() const;
   void note_end();
 
@@ -72,7 +72,7 @@ class LocalRank {
   void answer_pmi(const std::string& line);
 
  private:
-  Place place_;
+  SlotInfo slot_;
   pid_t process_ = 0;
   RankChannel channel_;
   std::unique_ptr<SharedRobustFutex> futex_;

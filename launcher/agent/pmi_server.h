@@ -16,7 +16,7 @@ using SharedValues = std::map<std::string, std::string, std::less<>>;
 
 // Purpose: answers the lines that the ranks of one host send on their PMI sockets. Pure: lines come in,
 // answers go out. MPICH, Intel MPI and Rueda's ops/bootstrap/address/pmi_connection are on the other side.
-// What they say is checked: a line of nonsense gets an error as its answer. Owned by the agent's thread.
+// The server checks each line: nonsense gets an error as its answer. Owned by the agent's thread.
 class PmiServer {
  public:
   // The server needs these from the rest of the agent.

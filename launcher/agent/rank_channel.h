@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-// Purpose: a pair of sockets; the rank inherits one end, whose number and identity stand in its environment
-// under RUEDA_AGENT_LINE. Every message is one packet of text:
+// Purpose: a pair of sockets; the rank inherits one end. The number and identity of that end stand in the
+// rank's environment under RUEDA_AGENT_LINE. Every message is one packet of text:
 //   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY";
 //                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed
 //                   GENERATION", "state"

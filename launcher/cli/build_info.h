@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ruedarun can say about this Rueda.
+// The texts of ruedarun about this Rueda: its version, its build and its settings.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@
 namespace rueda {
 namespace {
 
-// What stands before the keys of a section to make flags of them.
+// Returns the prefix that makes flags of the keys of each section.
 const std::map<std::string, std::string>& sections() {
   static const std::map<std::string, std::string> table{{"params", ""},
                                                         {"library-options", ""},

@@ -13,7 +13,7 @@ namespace rueda {
 
 struct LaunchOptions;
 
-// What is not used again after a failure.
+// The hosts or slots that are not used again after a failure.
 enum class Blacklist {
   host,   // the whole host of a lost worker, as Horovod has it
   slot,   // the slot of a worker that died before it took part; the host, where its agent has gone

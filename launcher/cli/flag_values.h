@@ -16,7 +16,7 @@ namespace rueda {
 
 int whole_number(std::string_view flag, std::string_view text, int most, int least = 1);
 
-// One of the words of a table, by its place there.
+// One of the words of a table, by its index there.
 template <class Choice, std::size_t Count>
 Choice choice_of(std::string_view flag, const std::string& text,
                  const std::array<const char*, Count>& words) {

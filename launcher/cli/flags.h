@@ -8,7 +8,7 @@
 
 namespace rueda {
 
-// One flag. What it does is decided by `kind`.
+// One flag. Its `kind` decides its effect.
 struct Flag {
   enum class Kind {
     own,      // of ruedarun itself; options.cc acts on it

@@ -21,7 +21,7 @@ constexpr std::string_view kXla = "there is no XLA in Rueda";
 constexpr std::string_view kGpuCopies = "tensors on devices are always packed by kernels, many at a time";
 constexpr std::string_view kGpuWaits = "the host never waits for a device";
 constexpr std::string_view kMpi = "ranks talk by MPI";
-constexpr std::string_view kPlace = "ruedarun places the ranks";
+constexpr std::string_view kPlacement = "ruedarun places the ranks";
 constexpr std::string_view kElastic = "ruedarun has the flags --min-np and --elastic-timeout";
 
 // The runtime variables of Horovod that are no alias of a setting.
@@ -44,13 +44,13 @@ constexpr std::array kNames{
     Name{"GLOO_TIMEOUT_SECONDS", kGloo},
     Name{"GLOO_RENDEZVOUS_ADDR", kGloo},
     Name{"GLOO_RENDEZVOUS_PORT", kGloo},
-    Name{"RANK", kPlace},
-    Name{"SIZE", kPlace},
-    Name{"LOCAL_RANK", kPlace},
-    Name{"LOCAL_SIZE", kPlace},
-    Name{"CROSS_RANK", kPlace},
-    Name{"CROSS_SIZE", kPlace},
-    Name{"HOSTNAME", kPlace},
+    Name{"RANK", kPlacement},
+    Name{"SIZE", kPlacement},
+    Name{"LOCAL_RANK", kPlacement},
+    Name{"LOCAL_SIZE", kPlacement},
+    Name{"CROSS_RANK", kPlacement},
+    Name{"CROSS_SIZE", kPlacement},
+    Name{"HOSTNAME", kPlacement},
     Name{"SECRET_KEY", "ruedarun makes a token of its own for each job"},
     Name{"CCL_CACHE", "there is no oneCCL in Rueda"},
     Name{"DISABLE_NVTX_RANGES", "there are no NVTX ranges"},

@@ -17,12 +17,12 @@ inline constexpr const char* kOnVirtualHost = "--on-virtual-host";
 // Throws UsageError.
 void settle_virtual_hosts(LaunchOptions& options);
 
-// Where rueda-hosts is. Throws UsageError when it is not beside this program.
+// Returns the path of rueda-hosts. Throws UsageError when rueda-hosts is not beside this program.
 std::string hosts_program();
 
 // Replaces this process by ruedarun with the same arguments on the first of these hosts, which end with the
-// last process on them. The process number stays. Where the hosts cannot be made, rueda-hosts says why and
-// exits with 77.
+// last process on them. The process number stays. If the hosts cannot be made, rueda-hosts tells the reason
+// and exits with 77.
 [[noreturn]] void move_to_virtual_hosts(const VirtualHosts& wanted, std::span<const std::string> arguments);
 
 // Lines for the user, of ruedarun on the first host.

@@ -67,41 +67,41 @@ int free_port() {
 
 }  // namespace
 
-EnvironmentMap meeting_place(const std::string& first_host, bool one_host) {
+EnvironmentMap master_address(const std::string& first_host, bool one_host) {
   return {{"MASTER_ADDR", one_host ? "127.0.0.1" : first_host}, {"MASTER_PORT", std::to_string(free_port())}};
 }
 
 namespace {
 
-EnvironmentMap variables_of(const Place& place, const std::string& host) {
+EnvironmentMap variables_of(const SlotInfo& slot, const std::string& host) {
   EnvironmentMap variables{{"HOROVOD_HOSTNAME", host}};
   for (const std::string beginning : {"RUEDA_", "HOROVOD_"}) {
-    variables[beginning + "RANK"] = std::to_string(place.rank);
-    variables[beginning + "SIZE"] = std::to_string(place.size);
-    variables[beginning + "LOCAL_RANK"] = std::to_string(place.local_rank);
-    variables[beginning + "LOCAL_SIZE"] = std::to_string(place.local_size);
-    variables[beginning + "CROSS_RANK"] = std::to_string(place.cross_rank);
-    variables[beginning + "CROSS_SIZE"] = std::to_string(place.cross_size);
+    variables[beginning + "RANK"] = std::to_string(slot.rank);
+    variables[beginning + "SIZE"] = std::to_string(slot.size);
+    variables[beginning + "LOCAL_RANK"] = std::to_string(slot.local_rank);
+    variables[beginning + "LOCAL_SIZE"] = std::to_string(slot.local_size);
+    variables[beginning + "CROSS_RANK"] = std::to_string(slot.cross_rank);
+    variables[beginning + "CROSS_SIZE"] = std::to_string(slot.cross_size);
   }
   return variables;
 }
 
 }  // namespace
 
-EnvironmentMap rank_variables(const Place& place, const std::string& host) {
-  EnvironmentMap variables = variables_of(place, host);
-  variables["PMI_RANK"] = std::to_string(place.rank);
-  variables["PMI_SIZE"] = std::to_string(place.size);
-  variables["MPI_LOCALRANKID"] = std::to_string(place.local_rank);
-  variables["MPI_LOCALNRANKS"] = std::to_string(place.local_size);
+EnvironmentMap rank_variables(const SlotInfo& slot, const std::string& host) {
+  EnvironmentMap variables = variables_of(slot, host);
+  variables["PMI_RANK"] = std::to_string(slot.rank);
+  variables["PMI_SIZE"] = std::to_string(slot.size);
+  variables["MPI_LOCALRANKID"] = std::to_string(slot.local_rank);
+  variables["MPI_LOCALNRANKS"] = std::to_string(slot.local_size);
   return variables;
 }
 
-EnvironmentMap worker_variables(const Place& place, const std::string& host, bool one_host) {
-  Place as_rank = place;
-  as_rank.rank = std::min(place.rank, place.size - 1);
+EnvironmentMap worker_variables(const SlotInfo& slot, const std::string& host, bool one_host) {
+  SlotInfo as_rank = slot;
+  as_rank.rank = std::min(slot.rank, slot.size - 1);
   EnvironmentMap variables = variables_of(as_rank, host);
-  variables["RUEDA_WORKER"] = std::to_string(place.rank);
+  variables["RUEDA_WORKER"] = std::to_string(slot.rank);
   variables["RUEDA_ONE_HOST"] = one_host ? "1" : "0";
   variables["HOROVOD_ELASTIC"] = "1";
   return variables;

@@ -59,22 +59,4 @@ void remove_unused(std::set<std::string> files) {
   for (const std::string& file : files) fs::remove(file, ignored);
 }
 
-std::set<std::string> mpich_files_of(pid_t process) {
-  std::set<std::string> found;
-  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
-  for (std::string line; std::getline(maps, line) && found.size() < kMostMpichFiles;) {
-    std::size_t path = line.find("/dev/shm/mpich_shm_");
-    if (path != std::string::npos && is_mpich_file(line.substr(path))) found.insert(line.substr(path));
-  }
-  return found;
-}
-
-bool is_mpich_file(std::string_view path) {
-  constexpr std::string_view kStart = "/dev/shm/mpich_shm_";
-  constexpr std::size_t kLongest = 255;
-  return path.starts_with(kStart) && path.size() <= kLongest &&
-         std::ranges::all_of(path.substr(kStart.size()),
-                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-}
-
 }  // namespace rueda

@@ -2,11 +2,8 @@
 // The shared memory files that MPICH leaves behind when its processes are killed.
 #pragma once
 
-#include <sys/types.h>
-
 #include <set>
 #include <string>
-#include <string_view>
 
 namespace rueda {
 
@@ -24,14 +21,6 @@ class MpichCleanup {
   std::string folder_;
   std::set<std::string> before_;
 };
-
-inline constexpr std::size_t kMostMpichFiles = 64;  // of one rank
-
-// The files that the process has mapped.
-std::set<std::string> mpich_files_of(pid_t process);
-
-// Whether `path` can be such a file: a name from elsewhere is believed only then.
-bool is_mpich_file(std::string_view path);
 
 // Removes those of `files` that no process has open or mapped.
 void remove_unused(std::set<std::string> files);

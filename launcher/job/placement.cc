@@ -13,10 +13,10 @@ namespace {
 // The host of every rank, as an index into the hosts of a job.
 std::vector<std::size_t> hosts_by_rank(const std::vector<HostRanks>& hosts) {
   std::size_t size = 0;
-  for (const HostRanks& host : hosts) size += host.places.size();
+  for (const HostRanks& host : hosts) size += host.ranks.size();
   std::vector<std::size_t> found(size);
   for (std::size_t host = 0; host < hosts.size(); ++host)
-    for (const Place& place : hosts[host].places) found[static_cast<std::size_t>(place.rank)] = host;
+    for (const SlotInfo& slot : hosts[host].ranks) found[static_cast<std::size_t>(slot.rank)] = host;
   return found;
 }
 
@@ -29,17 +29,16 @@ HostRanks& host_named(std::vector<HostRanks>& hosts, const std::string& name) {
 void fill_in_sizes(std::vector<HostRanks>& hosts, int ranks) {
   std::vector<int> hosts_with;  // so many local ranks, by local rank
   for (HostRanks& host : hosts) {
-    for (Place& place : host.places) {
-      const auto local = static_cast<std::size_t>(place.local_rank);
+    for (SlotInfo& slot : host.ranks) {
+      const auto local = static_cast<std::size_t>(slot.local_rank);
       if (hosts_with.size() == local) hosts_with.push_back(0);
-      place.size = ranks;
-      place.local_size = static_cast<int>(host.places.size());
-      place.cross_rank = hosts_with[local]++;
+      slot.size = ranks;
+      slot.local_size = static_cast<int>(host.ranks.size());
+      slot.cross_rank = hosts_with[local]++;
     }
   }
   for (HostRanks& host : hosts)
-    for (Place& place : host.places)
-      place.cross_size = hosts_with[static_cast<std::size_t>(place.local_rank)];
+    for (SlotInfo& slot : host.ranks) slot.cross_size = hosts_with[static_cast<std::size_t>(slot.local_rank)];
 }
 
 }  // namespace
@@ -68,8 +67,8 @@ std::vector<HostRanks> place_ranks(int ranks, const std::vector<HostSlots>& host
   for (int rank = 0; rank < ranks;) {
     for (const HostSlots& host : all) {
       for (int slot = 0; slot < std::max(1, host.slots) && rank < ranks; ++slot) {
-        std::vector<Place>& places = host_named(placed, host.name).places;
-        places.push_back({.rank = rank++, .local_rank = static_cast<int>(places.size())});
+        std::vector<SlotInfo>& slots = host_named(placed, host.name).ranks;
+        slots.push_back({.rank = rank++, .local_rank = static_cast<int>(slots.size())});
       }
     }
   }

@@ -7,16 +7,16 @@
 
 namespace rueda {
 
-// The place of a rank: in the job, on its host, and among the ranks with its local rank on all hosts
+// The numbers of a rank: in the job, on its host, and among the ranks with its local rank on all hosts
 // ("cross").
-struct Place {
+struct SlotInfo {
   int rank = 0;
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
   int cross_rank = 0;
   int cross_size = 1;
-  bool operator==(const Place&) const = default;
+  bool operator==(const SlotInfo&) const = default;
 };
 
 // A host, and how many ranks it takes before the next one is filled.
@@ -35,7 +35,7 @@ int slots_of(const std::vector<HostSlots>& hosts);
 // The ranks of one host.
 struct HostRanks {
   std::string host;
-  std::vector<Place> places;
+  std::vector<SlotInfo> ranks;
   bool operator==(const HostRanks&) const = default;
 };
 

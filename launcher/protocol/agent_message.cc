@@ -61,23 +61,23 @@ TerminalSize get_size(Reader& reader) {
   return size;
 }
 
-void put_place(Writer& writer, const Place& place) {
+void put_slot(Writer& writer, const SlotInfo& slot) {
   for (const int number :
-       {place.rank, place.size, place.local_rank, place.local_size, place.cross_rank, place.cross_size})
+       {slot.rank, slot.size, slot.local_rank, slot.local_size, slot.cross_rank, slot.cross_size})
     writer.put(number);
 }
 
-Place get_place(Reader& reader) {
-  Place place;
+SlotInfo get_slot(Reader& reader) {
+  SlotInfo slot;
   for (int* number :
-       {&place.rank, &place.size, &place.local_rank, &place.local_size, &place.cross_rank, &place.cross_size})
+       {&slot.rank, &slot.size, &slot.local_rank, &slot.local_size, &slot.cross_rank, &slot.cross_size})
     *number = get_number(reader, 0, kMostRanks);
-  return place;
+  return slot;
 }
 
 void write(Writer& writer, const Launch& message) {
-  writer.put_count(message.places.size());
-  for (const Place& place : message.places) put_place(writer, place);
+  writer.put_count(message.ranks.size());
+  for (const SlotInfo& slot : message.ranks) put_slot(writer, slot);
   writer.put(message.slots);
   writer.put_string(message.host.substr(0, kLongestName));
   put_texts(writer, message.command);
@@ -97,7 +97,7 @@ void write(Writer& writer, const Launch& message) {
 }
 void read(Reader& reader, Launch& message) {
   const std::size_t count = reader.get_count(6 * sizeof(std::int32_t));
-  for (std::size_t i = 0; i < count && reader.ok(); ++i) message.places.push_back(get_place(reader));
+  for (std::size_t i = 0; i < count && reader.ok(); ++i) message.ranks.push_back(get_slot(reader));
   message.slots = get_number(reader, 1, kMostRanks);
   message.host = get_text(reader, kLongestName);
   message.command = get_texts(reader);
@@ -113,7 +113,7 @@ void read(Reader& reader, Launch& message) {
   message.needs_terminal = get_flag(reader);
   message.elastic = get_flag(reader);
   message.one_host = get_flag(reader);
-  if ((message.places.empty() && !message.elastic) || message.command.empty()) reader.fail();
+  if ((message.ranks.empty() && !message.elastic) || message.command.empty()) reader.fail();
 }
 
 void write(Writer& writer, const Ready& message) {
@@ -207,8 +207,8 @@ void read(Reader& reader, KeyTyped& message) {
   message.signal = get_signal(reader);
   if (message.signal != SIGINT && message.signal != SIGQUIT && message.signal != SIGTSTP) reader.fail();
 }
-void write(Writer& writer, const StartWorker& message) { put_place(writer, message.place); }
-void read(Reader& reader, StartWorker& message) { message.place = get_place(reader); }
+void write(Writer& writer, const StartWorker& message) { put_slot(writer, message.slot); }
+void read(Reader& reader, StartWorker& message) { message.slot = get_slot(reader); }
 void write(Writer& writer, const WorkerState& message) {
   writer.put(message.worker);
   writer.put(message.kind);

@@ -27,7 +27,7 @@ enum class Binding : std::uint8_t { none, core, socket };
 
 // ruedarun to agent, the first message: the ranks to start, and how.
 struct Launch {
-  std::vector<Place> places;             // of this host's ranks; none where workers come later
+  std::vector<SlotInfo> ranks;           // of this host; none where workers come later
   std::int32_t slots = 1;                // of this host: how many ranks share its cores
   std::string host;                      // this one, as the user names it
   std::vector<std::string> command;      // PROGRAM ARGS...
@@ -41,7 +41,7 @@ struct Launch {
   std::string name;
   std::optional<TerminalSize> terminal{};  // rank 0 gets a terminal of this size, and `forwards_input` counts
   bool needs_terminal = false;             // without one the ranks do not start
-  bool elastic = false;                    // ranks are workers, and others may take their places
+  bool elastic = false;                    // ranks are workers, and others may take their slots
   bool one_host = false;                   // of an elastic job: all workers are on this host, also later ones
   bool operator==(const Launch&) const = default;
 };
@@ -150,10 +150,10 @@ struct KeyTyped {
   bool operator==(const KeyTyped&) const = default;
 };
 
-// ruedarun to agent, in an elastic job: a worker more, in the place of one that is lost or in a free one. Its
+// ruedarun to agent, in an elastic job: a worker more, in the slot of one that is lost or in a free one. Its
 // rank is the worker's number.
 struct StartWorker {
-  Place place;
+  SlotInfo slot;
   bool operator==(const StartWorker&) const = default;
 };
 // Agent to ruedarun, in an elastic job: how far a worker is.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where agents find ruedarun.
+// The socket on which ruedarun waits for agents, and its addresses.
 #pragma once
 
 #include <sys/socket.h>

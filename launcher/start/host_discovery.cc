@@ -128,7 +128,7 @@ void HostDiscovery::read() {
   }
 }
 
-// What the program has left running in its group ends with it.
+// Also kills the processes that the program has left in its group.
 bool HostDiscovery::note_end(pid_t process, int status) {
   if (process != process_) return false;
   read();
@@ -182,11 +182,11 @@ std::optional<std::vector<HostSlots>> wait_for_slots(HostDiscovery& discovery, i
       if (answer->failure.empty() && slots_of(answer->hosts) >= slots) return answer->hosts;
       const int found = answer->failure.empty() ? slots_of(answer->hosts) : there;
       if (std::exchange(there, found) != found)
-        fmt::print(stderr, "ruedarun: waiting for hosts: {} of {} ranks have a place\n", there, slots);
+        fmt::print(stderr, "ruedarun: waiting for hosts: {} of {} ranks have a slot\n", there, slots);
     }
     if (now >= until)
       throw std::runtime_error(fmt::format(
-          "{} of {} ranks have a place on hosts, and no more hosts have come within {} s; see what the host "
+          "{} of {} ranks have a slot on hosts, and no more hosts have come within {} s; see what the host "
           "discovery script prints, or allow more time by --elastic-timeout",
           std::max(0, there), slots, longest.count()));
     const auto next = std::min(discovery.next_time(), until);

@@ -32,7 +32,7 @@ class HostDiscovery {
   HostDiscovery& operator=(const HostDiscovery&) = delete;
   ~HostDiscovery();  // ends the program
 
-  // What it has said: hosts, or why there are none.
+  // The result of one run of the program: hosts, or the error.
   struct Answer {
     std::vector<HostSlots> hosts;
     std::string failure;

@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 5s;               // with a stranger
+constexpr auto kTimeout = 5s;                // with a stranger
 constexpr std::size_t kMoreThanHosts = 256;  // strangers at a time
 constexpr int kListening = -1;               // keys of epoll; from 0 on: the hosts
 constexpr int kStranger = -2;
@@ -109,7 +109,7 @@ void AgentServer::make_room() {
 }
 
 void AgentServer::add_stranger(Descriptor socket, bool of_this_machine) {
-  const auto deadline = of_this_machine ? Clock::time_point::max() : Clock::now() + kPatience;
+  const auto deadline = of_this_machine ? Clock::time_point::max() : Clock::now() + kTimeout;
   strangers_.push_back(
       {SecureChannel::accept(std::move(socket), key_, agents::kLongestMessage), deadline, of_this_machine});
   watch(strangers_.back().channel, kStranger, false);
@@ -126,9 +126,9 @@ bool AgentServer::hear(Stranger& stranger) {
       introduction_from(text_of(stranger.channel.introduction()));
   if (stranger.channel.state() != SecureChannel::State::open || !introduction) return false;
   const int host = host_of(*introduction);
-  std::optional<SecureChannel>* place = host < 0 ? nullptr : &agents_[static_cast<std::size_t>(host)];
-  if (place == nullptr || *place) return false;
-  place->emplace(std::move(stranger.channel));
+  std::optional<SecureChannel>* agent = host < 0 ? nullptr : &agents_[static_cast<std::size_t>(host)];
+  if (agent == nullptr || *agent) return false;
+  agent->emplace(std::move(stranger.channel));
   welcomed_.push_back(host);
   ++there_;
   if (++came_ == agents_.size()) listening_.close();

@@ -21,7 +21,7 @@ constexpr auto kTogether = std::chrono::seconds(2);     // that a worker waits f
 Membership::Limits limits_of(const ElasticOptions& options) {
   return {.least = options.least,
           .most = options.most,
-          .patience = options.timeout,
+          .timeout = options.timeout,
           .resets = options.reset_limit};
 }
 
@@ -33,7 +33,7 @@ std::vector<HostSlots> slots_at_the_start(const LaunchOptions& options, const El
   std::vector<HostSlots> slots;
   const int asked_for = options.ranks + (elastic.given.contains("--spares") ? elastic.spares : 0);
   for (const HostRanks& host : place_ranks(asked_for, listed, host_name()))
-    slots.push_back({host.host, static_cast<int>(host.places.size())});
+    slots.push_back({host.host, static_cast<int>(host.ranks.size())});
   std::map<std::string, int> named;
   for (const HostSlots& host : listed) named[host.name] += host.slots;
   for (const HostSlots& host : listed) {
@@ -93,7 +93,7 @@ ElasticJob::ElasticJob(const LaunchOptions& options, Hosts hosts, JobRecord& job
   static_cast<void>(hosts_.use(discovery_ ? hosts.listed : slots_at_the_start(options, hosts)));
 }
 
-// What was told before its agent was there has reached nobody.
+// Tells a host's agent the present state: earlier messages reached nobody, as the agent was not there.
 void ElasticJob::welcome(int host) {
   for (const Worker worker : Generation{0, membership_.retiring()}.by_rank())
     if (job_.host_of(worker) == host) agents_.tell(host, agents::Retire{worker});
@@ -124,7 +124,7 @@ void ElasticJob::ended(Worker worker, bool failed) {
   hosts_.ended_well(worker);
   if (membership_.generation().workers.contains(worker))
     news_.over.push_back(fmt::format("{}{}) has ended with status 0",
-                                     name_of(worker, membership_.generation()), job_.place_of(worker)));
+                                     name_of(worker, membership_.generation()), job_.process_of(worker)));
   membership_.finished(worker);
   if (membership_.is_over()) end_.end_well();
 }
@@ -144,7 +144,7 @@ void ElasticJob::free_slot_of(Worker worker) {
   note_banned(banned, is_slot ? "its last worker did not take part" : "a worker has failed there");
 }
 
-// Where nobody joins any more, it means nothing.
+// Notes a banned host or slot for the user. A ban means nothing if nobody joins any more.
 void ElasticJob::note_banned(const std::optional<HostPool::Banned>& banned, std::string_view why) {
   if (banned && !is_frozen() && membership_.takes_more()) news_.blacklist.push_back(words_for(*banned, why));
 }
@@ -239,7 +239,7 @@ bool ElasticJob::nobody_can_come() const {
 }
 
 void ElasticJob::give_up() {
-  // What fails before it has taken part would do so again in every slot.
+  // A worker that fails before it has taken part would fail again in every slot.
   if (cause_ && !membership_.has_taken_part(*cause_)) news_.blacklist.clear();
   say_what_has_changed({}, {});
   output_.say(fmt::format("ruedarun: the job cannot go on: {}", membership_.failure()));
@@ -275,7 +275,7 @@ void ElasticJob::tell_what_is_due(Clock::time_point now) {
 // Others wait for it. Its agent tells of its end, which is a loss as any other.
 void ElasticJob::end_silent(Worker worker) {
   output_.say(fmt::format("ruedarun: {}{}) says nothing, and the others wait for it: it is ended",
-                          name_of(worker, membership_.generation()), job_.place_of(worker)));
+                          name_of(worker, membership_.generation()), job_.process_of(worker)));
   agents_.tell(job_.host_of(worker), agents::EndWorker{worker});
 }
 
@@ -287,7 +287,7 @@ void ElasticJob::end_those_that_stay(Clock::time_point now) {
       continue;
     }
     output_.say(fmt::format("ruedarun: worker {} ({}) has left the job and runs on: it is ended", worker,
-                            job_.place_of(worker)));
+                            job_.process_of(worker)));
     agents_.tell(job_.host_of(worker), agents::EndWorker{worker, false});
     each = leaving_.erase(each);
   }
@@ -347,7 +347,8 @@ void ElasticJob::see_to_hosts(Clock::time_point now) {
   }
   for (const Worker worker : hosts_.take_blacklisted()) {
     news_.blacklist.push_back(fmt::format("{}{}) is ended: another one has failed on its host",
-                                          name_of(worker, membership_.generation()), job_.place_of(worker)));
+                                          name_of(worker, membership_.generation()),
+                                          job_.process_of(worker)));
     agents_.tell(job_.host_of(worker), agents::EndWorker{worker, false});
     membership_.lost(worker);
   }

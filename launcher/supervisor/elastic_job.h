@@ -61,7 +61,7 @@ class ElasticJob {
   void host_leaves(int host, const std::string& why);
   void host_gone(int host);
 
-  // What follows from all that has come. Also due at next_time(), and when descriptor() is readable.
+  // Acts on all events so far. Also due at next_time(), and when descriptor() is readable.
   void act(Clock::time_point now);
   std::optional<Clock::time_point> next_time() const;
   int descriptor() const { return discovery_ && !is_frozen() ? discovery_->descriptor() : -1; }

@@ -25,7 +25,7 @@ bool HostPool::Host::has_workers() const {
 void HostPool::begin(int number, const HostRanks& host) {
   Host& fresh =
       hosts_.emplace_back(Host{.name = host.host, .state = Host::State::starting, .number = number});
-  for (const Place& place : host.places) fresh.slots.push_back({.worker = place.rank});
+  for (const SlotInfo& slot : host.ranks) fresh.slots.push_back({.worker = slot.rank});
   fresh.since = Time::max();  // the start of the job has a limit of its own
 }
 
@@ -216,7 +216,7 @@ void HostPool::fill(const Opening& opening, Worker worker) {
   with_number(opening.number)->slots[static_cast<std::size_t>(opening.local_rank)].worker = worker;
 }
 
-std::pair<HostPool::Host*, HostPool::Slot*> HostPool::place_of(Worker worker) {
+std::pair<HostPool::Host*, HostPool::Slot*> HostPool::find_slot(Worker worker) {
   for (Host& host : hosts_) {
     const auto found = std::ranges::find(host.slots, std::optional(worker), &Slot::worker);
     if (found != host.slots.end()) return {&host, &*found};
@@ -225,11 +225,11 @@ std::pair<HostPool::Host*, HostPool::Slot*> HostPool::place_of(Worker worker) {
 }
 
 void HostPool::ended_well(Worker worker) {
-  if (const auto [host, slot] = place_of(worker); slot != nullptr) slot->worker.reset();
+  if (const auto [host, slot] = find_slot(worker); slot != nullptr) slot->worker.reset();
 }
 
 std::optional<HostPool::Banned> HostPool::failed(Worker worker, bool took_part, Time now) {
-  const auto [host, slot] = place_of(worker);
+  const auto [host, slot] = find_slot(worker);
   if (slot == nullptr) return std::nullopt;
   slot->worker.reset();
   std::erase(blacklisted_, worker);

@@ -21,7 +21,7 @@ namespace rueda {
 // Purpose: which worker is in which slot, which host has an agent, and where the next worker may start.
 // After failures a slot or a host is not used for some time, or never again (Blacklist). A host has a number
 // from the start of its agent on; one that comes back gets a new number with its new agent. Pure: events and
-// time in, places out. Owned by the main thread of the supervisor.
+// time in, slots out. Owned by the main thread of the supervisor.
 class HostPool {
  public:
   HostPool(Blacklist blacklist, std::optional<Cooldown> cooldown, std::uint32_t seed);
@@ -115,7 +115,7 @@ class HostPool {
   Host* live_host(const std::string& name);
   Host* with_number(int number);
   const Host* with_number(int number) const;
-  std::pair<Host*, Slot*> place_of(Worker worker);
+  std::pair<Host*, Slot*> find_slot(Worker worker);
   void close(Host& host, std::vector<Worker>& leaving);
   void list(const std::string& name, int slots);
   void list_again(const Host& host);  // without an agent

@@ -18,8 +18,8 @@ class InputForwarder {
   // that make no signal are lost then.
   void begin(bool keys);
   void end() { reading_ = false; }  // what has not been read is for others
-  // To be polled; -1 while nothing may be read. Where ruedarun is in the background of its terminal, reading
-  // would stop it.
+  // The descriptor to poll; -1 while nothing may be read. If ruedarun is in the background of its terminal,
+  // reading would stop it.
   int descriptor() const;
   // The next piece; nothing when there is none now.
   std::optional<agents::Input> read();

@@ -26,8 +26,8 @@ std::string label_of(const LaunchOptions& options, int rank, const std::string& 
 Labels labels_of(const LaunchOptions& options, const std::vector<HostRanks>& hosts) {
   auto labels = std::make_shared<std::vector<std::string>>(static_cast<std::size_t>(options.ranks));
   for (const HostRanks& host : hosts)
-    for (const Place& place : host.places)
-      (*labels)[static_cast<std::size_t>(place.rank)] = label_of(options, place.rank, host.host);
+    for (const SlotInfo& slot : host.ranks)
+      (*labels)[static_cast<std::size_t>(slot.rank)] = label_of(options, slot.rank, host.host);
   return labels;
 }
 
@@ -107,17 +107,17 @@ void JobOutput::flush() {
   for (RankOutput& output : outputs_) output.flush();
 }
 
-bool JobOutput::is_full(LineMixer::Time now, std::chrono::milliseconds patience) {
+bool JobOutput::is_full(LineMixer::Time now, std::chrono::milliseconds timeout) {
   clear(news_);
-  const bool first = is_full(0, now, patience), second = is_full(1, now, patience);
+  const bool first = is_full(0, now, timeout), second = is_full(1, now, timeout);
   return first || second;
 }
 
-bool JobOutput::is_full(std::size_t stream, LineMixer::Time now, std::chrono::milliseconds patience) {
+bool JobOutput::is_full(std::size_t stream, LineMixer::Time now, std::chrono::milliseconds timeout) {
   RankOutput& output = outputs_[stream];
   Dropped& dropped = dropped_[stream];
   const bool full = output.writer().held() >= OutputWriter::kMuch;
-  if (!dropped.dropping && output.writer().stuck(now, patience)) {
+  if (!dropped.dropping && output.writer().stuck(now, timeout)) {
     output.finish();  // a piece of a line would meet another line
     dropped.dropping = true;
   } else if (dropped.dropping && !full) {

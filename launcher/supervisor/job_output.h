@@ -19,9 +19,9 @@
 
 namespace rueda {
 
-// Purpose: both streams of all ranks, written line by line; as one text where both go to the same file. Where
-// the reader is slow, ranks have to pause. Where it reads nothing for seconds, their lines are dropped and
-// counted, so that the job goes on. Owned by the main thread of the supervisor.
+// Purpose: writes both streams of all ranks line by line, as one text if both go to the same file. If the
+// reader is slow, ranks have to pause. If it reads nothing for seconds, their lines are dropped and counted,
+// so that the job goes on. Owned by the main thread of the supervisor.
 class JobOutput {
  public:
   static constexpr std::size_t kStreams = 2;  // standard output, standard error
@@ -41,8 +41,8 @@ class JobOutput {
   void flush();
   // Readable after something has been written.
   int descriptor() const { return news_->number(); }
-  // True while ranks have to pause. A reader that takes nothing for `patience` is waited for no more.
-  bool is_full(LineMixer::Time now, std::chrono::milliseconds patience);
+  // True while ranks have to pause. A reader that takes nothing for `timeout` is waited for no more.
+  bool is_full(LineMixer::Time now, std::chrono::milliseconds timeout);
   std::error_code lost();       // why standard output has taken no more
   std::error_code lost_copy();  // why a file of --output-filename has not
   void finish();                // no more comes
@@ -59,7 +59,7 @@ class JobOutput {
     bool dropping = false;
     std::uint64_t lines = 0;
   };
-  bool is_full(std::size_t stream, LineMixer::Time now, std::chrono::milliseconds patience);
+  bool is_full(std::size_t stream, LineMixer::Time now, std::chrono::milliseconds timeout);
 
   std::array<Dropped, kStreams> dropped_;
 };

@@ -27,10 +27,10 @@ std::string in_words(const std::vector<int>& ranks) {
 JobRecord::JobRecord(const std::vector<HostRanks>& hosts) {
   for (const HostRanks& host : hosts) {
     Host& fresh = hosts_.emplace_back();
-    for (const Place& place : host.places) {
-      fresh.ranks.push_back(place.rank);
-      ranks_.resize(std::max(ranks_.size(), static_cast<std::size_t>(place.rank) + 1));
-      ranks_[static_cast<std::size_t>(place.rank)].host = static_cast<int>(hosts_.size()) - 1;
+    for (const SlotInfo& slot : host.ranks) {
+      fresh.ranks.push_back(slot.rank);
+      ranks_.resize(std::max(ranks_.size(), static_cast<std::size_t>(slot.rank) + 1));
+      ranks_[static_cast<std::size_t>(slot.rank)].host = static_cast<int>(hosts_.size()) - 1;
     }
   }
 }
@@ -124,7 +124,7 @@ std::string JobRecord::ranks_on(int host) const {
   return in_words(hosts_[static_cast<std::size_t>(host)].ranks);
 }
 
-std::string JobRecord::place_of(int rank) const {
+std::string JobRecord::process_of(int rank) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
   const agents::Ready ready = hosts_[static_cast<std::size_t>(about.host)].ready.value_or(agents::Ready{});
   return fmt::format("process {} on {}", about.started ? about.started->process : 0, ready.host);
@@ -134,7 +134,7 @@ std::string JobRecord::words_for(int rank, const std::string& name) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
   if (!about.started || !about.ended) return fmt::format("rank {} runs", rank);
   std::string words = fmt::format("{}{}) {}", name.empty() ? fmt::format("rank {} (", rank) : name,
-                                  place_of(rank), how_it_ended(about.ended->status));
+                                  process_of(rank), how_it_ended(about.ended->status));
   if (about.lost_with_agent) {
     const auto& ready = hosts_[static_cast<std::size_t>(about.host)].ready;
     words += fmt::format(": its agent (process {}) has gone, and with it the rank", ready ? ready->agent : 0);

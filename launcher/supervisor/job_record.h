@@ -51,9 +51,9 @@ class JobRecord {
   std::string ranks_on(int host) const;  // the same for those of a host
   // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"; `name` in place of "rank 2 (".
   std::string words_for(int rank, const std::string& name = "") const;
-  std::string place_of(int rank) const;  // "process 17 on node3"
-  int exit_code_of(int rank) const;      // never 0
-  bool was_killed(int rank) const;       // from outside
+  std::string process_of(int rank) const;  // "process 17 on node3"
+  int exit_code_of(int rank) const;        // never 0
+  bool was_killed(int rank) const;         // from outside
 
  private:
   struct Host {

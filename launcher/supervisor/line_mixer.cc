@@ -27,9 +27,9 @@ LineMixer::LineMixer(int sources, Prefix prefix)
     : prefix_(std::move(prefix)), sources_(static_cast<std::size_t>(sources)) {}
 
 LineMixer::Source& LineMixer::source_of(int source) {
-  const auto place = static_cast<std::size_t>(source);
-  if (place >= sources_.size()) sources_.resize(place + 1);
-  return sources_[place];
+  const auto index = static_cast<std::size_t>(source);
+  if (index >= sources_.size()) sources_.resize(index + 1);
+  return sources_[index];
 }
 
 void LineMixer::add(int source, std::string_view text, Time now) {

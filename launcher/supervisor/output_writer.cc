@@ -94,9 +94,9 @@ std::size_t OutputWriter::held() const {
   return state_->held;
 }
 
-bool OutputWriter::stuck(Time now, std::chrono::milliseconds patience) const {
+bool OutputWriter::stuck(Time now, std::chrono::milliseconds timeout) const {
   const std::lock_guard lock(state_->mutex);
-  return state_->held >= kMuch && now - state_->moved >= patience;
+  return state_->held >= kMuch && now - state_->moved >= timeout;
 }
 
 std::error_code OutputWriter::error() const {

@@ -34,7 +34,7 @@ class OutputWriter {
   void add(int descriptor, std::string text);
   std::size_t held() const;  // bytes that are not written yet
   // Much is held, and nothing has been written for so long.
-  bool stuck(Time now, std::chrono::milliseconds patience) const;
+  bool stuck(Time now, std::chrono::milliseconds timeout) const;
   std::error_code error() const;  // of the first write that failed; later text for that descriptor is dropped
 
  private:

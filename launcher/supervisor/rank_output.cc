@@ -46,16 +46,16 @@ int RankOutput::source_of(int rank) const { return kStreams * rank + stream_; }
 
 void RankOutput::keep_copies(const std::string& folder, const std::string& name) {
   allow_many_descriptors();
-  place_ = {folder, name, std::to_string(ranks_ - 1).size()};
+  files_ = {folder, name, std::to_string(ranks_ - 1).size()};
   for (int rank = 0; rank < ranks_; ++rank) keep_copies_of(rank);
 }
 
 void RankOutput::keep_copies_of(int rank) {
-  if (place_.folder.empty()) return;
-  const std::string folder = fmt::format("{}/rank.{:0{}}", place_.folder, rank, place_.digits);
+  if (files_.folder.empty()) return;
+  const std::string folder = fmt::format("{}/rank.{:0{}}", files_.folder, rank, files_.digits);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const std::string path = folder + "/" + place_.name;
+  const std::string path = folder + "/" + files_.name;
   copies_.resize(std::max(copies_.size(), static_cast<std::size_t>(rank) + 1));
   Descriptor& file = copies_[static_cast<std::size_t>(rank)];
   file = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));

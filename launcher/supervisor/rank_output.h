@@ -49,8 +49,8 @@ class RankOutput {
              std::shared_ptr<OutputWriter> copy_writer, std::shared_ptr<LineMixer> mixer);
   int source_of(int rank) const;  // for the mixer
 
-  // Where copies go: FOLDER/rank.N/NAME, with so many digits.
-  struct Place {
+  // The path of copies: FOLDER/rank.N/NAME, N with so many digits.
+  struct Files {
     std::string folder;
     std::string name;
     std::size_t digits = 1;
@@ -62,7 +62,7 @@ class RankOutput {
   std::shared_ptr<OutputWriter> writer_;
   std::shared_ptr<OutputWriter> copy_writer_;
   std::shared_ptr<LineMixer> mixer_;
-  Place place_;
+  Files files_;
   std::vector<Descriptor> copies_;  // by rank, or empty
 };
 

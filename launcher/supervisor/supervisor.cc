@@ -24,8 +24,8 @@ namespace rueda {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::seconds(1);  // at an output that is full
-constexpr auto kReaderPatience = std::chrono::seconds(5);
-constexpr auto kLastPatience = std::chrono::seconds(1);  // after a signal that asks for the end
+constexpr auto kReaderTimeout = std::chrono::seconds(5);
+constexpr auto kLastTimeout = std::chrono::seconds(1);  // after a signal that asks for the end
 
 std::vector<std::string> names_of(const std::vector<HostRanks>& hosts) {
   std::vector<std::string> names;
@@ -60,7 +60,7 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
              .shows_info = options.verbose || log_level_from(config.log_level) <= LogLevel::info,
              .folder = std::filesystem::current_path().string(),
              .environment = rank_environment(job_environment(), {},
-                                             meeting_place(hosts_.front().host, hosts_.size() == 1))},
+                                             master_address(hosts_.front().host, hosts_.size() == 1))},
       end_(options_, job_, agents_, starter_, output_) {
   if (options_.elastic.least > 0)
     elastic_.emplace(
@@ -317,11 +317,11 @@ void Supervisor::launch(int host, const agents::Ready& ready) {
   if (elastic_ && !elastic_->needs(host)) elastic_->cannot_start(host, "its host is to go");
   if (end_.has_begun() || (elastic_ && !elastic_->needs(host))) return agents_.tell(host, agents::JobOver{});
   const HostRanks& here = hosts_[static_cast<std::size_t>(host)];
-  const bool comes_later = here.places.empty();
-  const bool has_rank_0 = !comes_later && here.places.front().rank == 0;
+  const bool comes_later = here.ranks.empty();
+  const bool has_rank_0 = !comes_later && here.ranks.front().rank == 0;
   const bool is_here = starter_.is_here(host);
-  agents::Launch order{.places = here.places,
-                       .slots = comes_later ? elastic_->slots_of(host) : static_cast<int>(here.places.size()),
+  agents::Launch order{.ranks = here.ranks,
+                       .slots = comes_later ? elastic_->slots_of(host) : static_cast<int>(here.ranks.size()),
                        .host = here.host,
                        .command = options_.command,
                        .environment = start_.environment,
@@ -377,7 +377,7 @@ void Supervisor::move_output() {
   const auto now = Clock::now();
   output_.show_due(now);
   output_.flush();
-  const bool full = output_.is_full(now, end_.signal() == 0 ? kReaderPatience : kLastPatience);
+  const bool full = output_.is_full(now, end_.signal() == 0 ? kReaderTimeout : kLastTimeout);
   if (full != holding_) agents_.tell_all(agents::HoldOutput{full});
   holding_ = full;
   if (full && end_.agents_know()) end_.still_ending();
@@ -422,10 +422,10 @@ void Supervisor::finish() {
   kill_descendants(start_.others);
   end_.say_the_end();
   output_.finish();
-  const auto terminals = Clock::now() + kLastPatience;
+  const auto terminals = Clock::now() + kLastTimeout;
   wait_for_reader([&] { return !terminal_.is_raw() || Clock::now() >= terminals; });
   leave_terminal();
-  const auto enough = Clock::now() + kLastPatience;
+  const auto enough = Clock::now() + kLastTimeout;
   // As long as it takes, but after a signal only until then.
   const auto is_enough = [&] { return end_.signal() != 0 && Clock::now() >= enough; };
   wait_for_reader(is_enough);
@@ -439,7 +439,7 @@ void Supervisor::wait_for_reader(const std::function<bool()>& is_enough) {
     std::array<pollfd, 2> waits{{{signals_.waiting.number(), POLLIN, 0}, {output_.descriptor(), POLLIN, 0}}};
     ::poll(waits.data(), waits.size(), 1000);
     read_signals();
-    output_.is_full(Clock::now(), kReaderPatience);
+    output_.is_full(Clock::now(), kReaderTimeout);
     output_.flush();
   }
 }

@@ -7,10 +7,10 @@
 
 namespace rueda {
 
-// Purpose: the times of a job's end; pure, time comes in. After a failure the others have 3 s to say what
-// they know, then SIGTERM, 1 s later SIGKILL; after Ctrl-C 1 s, after SIGTERM none, then 0.7 s to SIGKILL.
-// What does not end by that is ended 0.7 s later without asking, and mpiexec 0.5 s after the last output
-// of ranks that have ended. Whatever asks again can only bring that nearer. Owner: the main thread of the
+// Purpose: the times of a job's end; pure, time comes in. After a failure the other ranks have 3 s for their
+// last words, then SIGTERM, 1 s later SIGKILL. After Ctrl-C they have a grace time, after SIGTERM none, then
+// 0.7 s to SIGKILL. Agents that are left 0.7 s after SIGKILL, or 3 s after the last rank or its last output,
+// lose their connection. A further request can only bring these times nearer. Owner: the main thread of the
 // supervisor.
 class Ending {
  public:
@@ -26,7 +26,6 @@ class Ending {
   void on_output(Time now);     // something has come of what the ranks had written: there may be more
 
   bool has_begun() const { return force_at_.has_value(); }
-  bool in_a_hurry() const { return in_a_hurry_; }
   Act next_act(Time now);  // what is due; call until nothing is
   std::optional<Time> next_time() const;
 

@@ -19,7 +19,7 @@ void execute(const std::vector<std::string>& command);
 // Throws std::system_error.
 pid_t fork_program(int input, int output, int errors);
 
-// What `command` prints on both streams. Empty when it cannot be started.
+// Returns the text that `command` prints on both streams. Empty when the command cannot be started.
 std::string output_of(const std::vector<std::string>& command);
 
 // From now on processes below this one whose parents end become its own children, so that none gets out of

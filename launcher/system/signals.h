@@ -9,7 +9,7 @@
 
 namespace rueda {
 
-// What a process hands on to the program it becomes: bit S - 1 of each word stands for signal S.
+// The signal state that a program inherits at exec: bit S - 1 of each word stands for signal S.
 struct SignalState {
   std::uint64_t ignored = 0;
   std::uint64_t blocked = 0;

@@ -207,7 +207,7 @@ class Adasum final : public Algorithm {
  private:
   enum class Phase { packing, sharing, multiplying, summing, combining, storing, gathering, unpacking };
 
-  bool abandoned() const { return route_.wire->abandoned(); }
+  bool abandoned() const { return route_.channel->abandoned(); }
   static Step done_if(bool over) { return over ? Step::done : Step::again; }
 
   // A step of the phase; done: it is over.
@@ -220,7 +220,7 @@ class Adasum final : public Algorithm {
       case Phase::combining: return done_if(combine());
       case Phase::storing: return done_if(abandoned() || store());
       case Phase::gathering: return exchange();
-      case Phase::unpacking: return done_if(abandoned() || (unpack() && !tensors_.put_in_places()));
+      case Phase::unpacking: return done_if(abandoned() || (unpack() && !tensors_.copy_back()));
     }
     return Step::done;
   }
@@ -277,9 +277,9 @@ class Adasum final : public Algorithm {
   }
   void add_pair(Rank to, Rank from, std::byte* received, const std::byte* sent, std::int64_t send,
                 std::int64_t receive, std::int64_t size) {
-    pairs_->add({*route_.wire, route_.group.rank_at(from), received, static_cast<std::size_t>(receive * size),
-                 route_.chunk_bytes},
-                {*route_.wire, route_.group.rank_at(to), sent, static_cast<std::size_t>(send * size),
+    pairs_->add({*route_.channel, route_.group.rank_at(from), received,
+                 static_cast<std::size_t>(receive * size), route_.chunk_bytes},
+                {*route_.channel, route_.group.rank_at(to), sent, static_cast<std::size_t>(send * size),
                  route_.chunk_bytes});
   }
 
@@ -299,7 +299,7 @@ class Adasum final : public Algorithm {
     return true;
   }
 
-  // This rank's share of the result, in its place in the buffer. What was packed may be walked through again.
+  // Stores this rank's share of the result at its offset in the buffer. The walk for unpack() begins anew.
   bool store() {
     const std::int64_t count = std::min(kStepElements, share_.elements() - stored_);
     share_.store(buffer() + (begins_[route_.group.index] + stored_) * value_size(), stored_, count);

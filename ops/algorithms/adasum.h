@@ -36,15 +36,15 @@ namespace rueda {
 std::unique_ptr<Algorithm> adasum(const Route& route, const Plan& plan, std::span<Entry> entries,
                                   FusionBuffer& buffers);
 
-// `into` becomes Adasum of itself and `from`. Places among the members of the process set.
+// `into` becomes Adasum of itself and `from`. Indices among the members of the process set.
 struct AdasumPair {
   Rank into = 0;
   Rank from = 0;
   friend bool operator==(const AdasumPair&, const AdasumPair&) = default;
 };
 
-// What is combined at each level of the tree; after the last the result is with 0. Those from the largest
-// power of two P on come first, r into r - P; then 1 into 0, 3 into 2, ...; then 2 into 0, 6 into 4, ...
+// The pairs of each level of the tree; at the end index 0 has the result. The indices from the largest power
+// of two P on come first, r into r - P. Then 1 into 0, 3 into 2, ...; then 2 into 0, 6 into 4, ...
 std::vector<std::vector<AdasumPair>> adasum_levels(Rank size);
 
 // Purpose: goes through one rank's parts of all tensors, once for each pair of vectors, some blocks at a
@@ -81,7 +81,7 @@ class AdasumShare {
 
   std::int64_t elements() const { return elements_; }
   std::int64_t accumulator_size() const { return accumulator_size_; }  // bytes
-  // Where the share of a rank's vector lies, as accumulators; null before prepare().
+  // This rank's share of the vector of `index`, as accumulators; null before prepare().
   std::byte* of(Rank index) const;
   // Elements from `begin` on of a rank's vector, scaled before.
   void load(Rank index, std::int64_t begin, const void* values, std::int64_t count);

@@ -16,8 +16,8 @@ class Barrier final : public Algorithm {
     const Group& group = route_.group;
     const Rank from = group.rank_at(group.neighbour(-distance_)),
                to = group.rank_at(group.neighbour(distance_));
-    hear_ = route_.wire->receive(from, {&heard_, 1});
-    tell_ = route_.wire->send(to, {&told_, 1});
+    hear_ = route_.channel->receive(from, {&heard_, 1});
+    tell_ = route_.channel->send(to, {&told_, 1});
     distance_ *= 2;
     return Step::again;
   }

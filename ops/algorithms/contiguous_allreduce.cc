@@ -10,8 +10,8 @@
 namespace rueda {
 namespace {
 
-// Purpose: the two halves, one after the other: what is received in the second may lie where the first sends
-// from.
+// Purpose: runs the two halves one after the other. The second may receive into memory from which the first
+// sends.
 class OrderedAllreduce final : public Algorithm {
  public:
   OrderedAllreduce(OrderedPass::Job reduce, RingPass::Job gather)

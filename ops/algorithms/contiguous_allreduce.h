@@ -11,10 +11,10 @@
 
 namespace rueda {
 
-// `input` and `output` hold `elements` contiguous elements; they may be the same. Where rank 0 found
-// it short, in pairs; else in any order by a ring, in a fixed one by an ordered_pass, then round
-// a ring. `squares`: if any, counts them as elements of the fused
-// buffer. Cost: see doubling_allreduce.h, ring_pass.h and ordered_pass.h.
+// `input` and `output` hold `elements` contiguous elements; they may be the same. A vector that rank 0 found
+// short is reduced in pairs. Any other vector goes round a ring, or through an ordered_pass and then a ring
+// if its order is fixed. `squares`: if any, counts them as elements of the fused buffer. Cost: see
+// doubling_allreduce.h, ring_pass.h and ordered_pass.h.
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
                                                 const void* input, void* output, std::int64_t elements,
                                                 const std::optional<SquaredNorm>& squares);

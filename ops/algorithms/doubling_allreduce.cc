@@ -66,9 +66,9 @@ void DoublingAllreduce::begin() {
   std::byte* const receives_into = at(step.of_result() ? job_.output : partial_.peers, to.begin * size);
   std::byte* const sends_from = at(step.of_result() ? job_.output : partial_.own, from.begin * size);
   // One way only: the other stream is empty.
-  receiving_.emplace(*route.wire, peer, receives_into, step.receives() ? to.count * size : 0,
+  receiving_.emplace(*route.channel, peer, receives_into, step.receives() ? to.count * size : 0,
                      route.chunk_bytes);
-  sending_.emplace(*route.wire, peer, sends_from, step.sends() ? from.count * size : 0, route.chunk_bytes);
+  sending_.emplace(*route.channel, peer, sends_from, step.sends() ? from.count * size : 0, route.chunk_bytes);
   // Both are posted before anything moves: their frames leave together.
   receiving_->advance();
   sending_->advance();

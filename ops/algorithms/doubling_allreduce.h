@@ -23,7 +23,7 @@ namespace rueda {
 class DoublingAllreduce final : public Algorithm {
  public:
   // `input` and `output` hold `elements` contiguous elements; they may be the same, and null where
-  // `route.wire` has been abandoned. Of partial sums `input` has the accumulator's type. `squares`: counts
+  // `route.channel` has been abandoned. Of partial sums `input` has the accumulator's type. `squares`: counts
   // this rank's even part of the result.
   struct Job {
     Route route;
@@ -49,14 +49,14 @@ class DoublingAllreduce final : public Algorithm {
   }
 
   bool halves() const { return job_.reduction.pairing == Pairing::halving; }
-  bool abandoned() const { return job_.route.wire->abandoned(); }
+  bool abandoned() const { return job_.route.channel->abandoned(); }
   void load();
   void begin();
   void end();
   void store();
   void finish();
 
-  // Scratch for what is not complete. Partial sums of this rank and of its peer change places as they are
+  // Scratch for what is not complete. Partial sums of this rank and of its peer are swapped as they are
   // combined.
   struct Partial {
     HostBuffer scratch;          // from the first step on

@@ -42,12 +42,12 @@ class FusedAllreduce final : public Algorithm {
   }
 
  private:
-  bool abandoned() const { return route_.wire->abandoned(); }
-  std::byte* place(std::size_t i) const { return buffer_->data() + plan_.tensors[i].offset; }
+  bool abandoned() const { return route_.channel->abandoned(); }
+  std::byte* slot(std::size_t i) const { return buffer_->data() + plan_.tensors[i].offset; }
 
   void pack_some() {
     for (std::int64_t moved = 0; packed_ < entries_.size() && moved < kernels::kPieceBytes;) {
-      if (!copying_) copying_ = kernels::Packing::pack(place(packed_), entries_[packed_].submission().input);
+      if (!copying_) copying_ = kernels::Packing::pack(slot(packed_), entries_[packed_].submission().input);
       moved += copying_->advance();
       if (!copying_->done()) continue;
       copying_.reset();
@@ -58,7 +58,7 @@ class FusedAllreduce final : public Algorithm {
   void unpack_some() {
     for (std::int64_t moved = 0; unpacked_ < entries_.size() && moved < kernels::kPieceBytes;) {
       if (!copying_)
-        copying_ = kernels::Packing::unpack(entries_[unpacked_].submission().output, place(unpacked_));
+        copying_ = kernels::Packing::unpack(entries_[unpacked_].submission().output, slot(unpacked_));
       moved += copying_->advance();
       if (!copying_->done()) continue;
       copying_.reset();
@@ -66,10 +66,10 @@ class FusedAllreduce final : public Algorithm {
     }
   }
 
-  // What travels is always initialised.
+  // Clears the gap after a tensor, because data that travels is always initialised.
   void clear_gap_after(std::size_t i) {
     const std::int64_t end = i + 1 < entries_.size() ? plan_.tensors[i + 1].offset : plan_.buffer_bytes;
-    std::byte* gap = place(i) + entries_[i].submission().input.bytes();
+    std::byte* gap = slot(i) + entries_[i].submission().input.bytes();
     std::memset(gap, 0, static_cast<std::size_t>(buffer_->data() + end - gap));
   }
 

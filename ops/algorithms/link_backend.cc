@@ -16,7 +16,7 @@
 namespace rueda {
 namespace {
 
-// What Works of one backend share.
+// The state that all Works of one backend share.
 struct Shared {
   FusionBuffer& buffers;
   ErrorFeedback& feedback;
@@ -49,6 +49,7 @@ std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::
     case Operation::reduce:
     case Operation::gather:
     case Operation::scatter:
+    case Operation::message:
     case Operation::join:
     case Operation::add_process_set:
     case Operation::remove_process_set: break;
@@ -56,38 +57,38 @@ std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::
   return nullptr;
 }
 
-// Purpose: an algorithm and the wires under it, one Plan's.
+// Purpose: an algorithm and the channels under it, one Plan's.
 class LinkWork final : public Work {
  public:
-  LinkWork(Link& link, Tag tag) : wire_(link, tag), sizes_(link, tag) {}
+  LinkWork(Link& link, Tag tag) : channel_(link, tag), sizes_(link, tag) {}
 
   void begin(Route route, const Plan& plan, std::span<Entry> entries, const Shared& shared) {
-    route.wire = &wire_;
+    route.channel = &channel_;
     route.sizes = &sizes_;
     algorithm_ = algorithm(route, plan, entries, shared);
   }
 
   Step step() override {
     const Step step = algorithm_->step();
-    return step == Step::done && wire_.abandoned() ? Step::given_up : step;
+    return step == Step::done && channel_.abandoned() ? Step::given_up : step;
   }
-  void abandon() override { wire_.abandon(); }
+  void abandon() override { channel_.abandon(); }
   std::string_view phase() const override {
-    return wire_.abandoned() ? "abandoning an operation that failed" : algorithm_->phase();
+    return channel_.abandoned() ? "abandoning an operation that failed" : algorithm_->phase();
   }
 
  private:
-  Channel wire_;
+  Channel channel_;
   Channel sizes_;
-  std::unique_ptr<Algorithm> algorithm_;  // refers to the wires
+  std::unique_ptr<Algorithm> algorithm_;  // refers to the channels
 };
 
 }  // namespace
 
-bool LinkBackend::meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) {
+bool LinkBackend::on_peers_known(const std::vector<std::string>& hosts, const std::function<void()>& alive) {
   owner_.check();
   if (!connected_()) return false;
-  if (selector_) selector_->meet(*link_, rank_, hosts, alive);
+  if (selector_) selector_->measure(*link_, rank_, hosts, alive);
   return true;
 }
 

@@ -37,7 +37,7 @@ class LinkBackend final : public Backend {
         selector_(std::move(selector)) {}
 
   std::string_view name() const override { return name_; }
-  bool meet(const std::vector<std::string>& hosts, const std::function<void()>& alive) override;
+  bool on_peers_known(const std::vector<std::string>& hosts, const std::function<void()>& alive) override;
   bool can_run(const Plan&) const override { return connected_(); }
   void decide(Plan& plan) const override {
     if (selector_) plan.pairing = selector_->pairing(plan);

@@ -49,7 +49,7 @@ class PairwiseAlltoall final : public Algorithm {
   }
 
  private:
-  bool abandoned() const { return route_.wire->abandoned(); }
+  bool abandoned() const { return route_.channel->abandoned(); }
 
   void start_rows() {
     Shape shape = entry_.request().shape;
@@ -73,9 +73,9 @@ class PairwiseAlltoall final : public Algorithm {
     sized_ = true;
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank to = group.neighbour(distance), from = group.neighbour(-distance);
-      pairs_.add({*route_.wire, group.rank_at(from), at(output, offset(from_, from)),
+      pairs_.add({*route_.channel, group.rank_at(from), at(output, offset(from_, from)),
                   static_cast<std::size_t>(from_[from]) * row, route_.chunk_bytes},
-                 {*route_.wire, group.rank_at(to), at(input, offset(to_, to)),
+                 {*route_.channel, group.rank_at(to), at(input, offset(to_, to)),
                   static_cast<std::size_t>(to_[to]) * row, route_.chunk_bytes});
     }
   }

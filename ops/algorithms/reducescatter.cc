@@ -18,7 +18,7 @@ class Reducescatter final : public Algorithm {
         input_(entry.submission().input, *route.memory) {}
 
   Step step() override {
-    if (!route_.wire->abandoned() && input_.advance()) return Step::again;
+    if (!route_.channel->abandoned() && input_.advance()) return Step::again;
     if (!pass_) start();
     return pass_->step();
   }
@@ -36,7 +36,7 @@ class Reducescatter final : public Algorithm {
     shape.front() = share_of_rows(rows, group.index, group.size);
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    if (!route_.wire->abandoned()) {
+    if (!route_.channel->abandoned()) {
       input = input_.data();
       output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
     }

@@ -23,7 +23,7 @@ class RingAllgather final : public Algorithm {
   }
 
   Step step() override {
-    if (!route_.wire->abandoned() && packing_.advance() > 0) return Step::again;
+    if (!route_.channel->abandoned() && packing_.advance() > 0) return Step::again;
     const Step step = pass_->step();
     if (step != Step::done || sized_) return step;
     start_rows();
@@ -36,9 +36,9 @@ class RingAllgather final : public Algorithm {
 
  private:
   // Bytes, so that one schedule serves every dtype.
-  std::unique_ptr<RingPass> gather(Channel* wire, std::vector<std::int64_t> bounds, std::byte* output) {
+  std::unique_ptr<RingPass> gather(Channel* channel, std::vector<std::int64_t> bounds, std::byte* output) {
     RingPass::Job job = ring_job(route_, ScaledReduction{.dtype = DataType::uint8}, std::move(bounds));
-    job.wire = wire;
+    job.channel = channel;
     job.schedule.reduces = false;
     job.output = output;
     return std::make_unique<RingPass>(std::move(job));
@@ -52,12 +52,12 @@ class RingAllgather final : public Algorithm {
     for (std::int64_t rows : rows_) bounds.push_back(bounds.back() + rows * row_bytes);
     shape.front() = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
     std::byte* output = nullptr;
-    if (!route_.wire->abandoned()) {
+    if (!route_.channel->abandoned()) {
       output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
       if (entry_.submission().input.elements() > 0)
         packing_ = kernels::Packing::pack(output + bounds[route_.group.index], entry_.submission().input);
     }
-    pass_ = gather(route_.wire, std::move(bounds), output);
+    pass_ = gather(route_.channel, std::move(bounds), output);
     sized_ = true;
   }
 

@@ -9,7 +9,7 @@ namespace rueda {
 RingPass::Job ring_job(const Route& route, const ScaledReduction& reduction,
                        std::vector<std::int64_t> bounds) {
   RingPass::Job job;
-  job.wire = route.wire;
+  job.channel = route.channel;
   job.memory = route.memory;
   job.group = route.group;
   job.dtype = reduction.dtype;

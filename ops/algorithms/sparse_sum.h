@@ -2,7 +2,7 @@
 // The sum of several ranks' float32 of which each sends only its largest elements, and keeps the rest back.
 //
 // Each adds what it has kept back to what it has; sends the share of largest magnitude of every run of
-// kLongestRun elements, as pairs of place and value; and keeps the others for the next time. The pairs of all
+// kLongestRun elements, as pairs of index and value; and keeps the others for the next time. The pairs of all
 // go round a ring; every rank adds them up in the order of the group, so all have the same bits.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace rueda {
 // ranks sends and receives 8 k (n-1) bytes, and needs 8 k n of memory.
 class SparseSum final : public Algorithm {
  public:
-  // Pointers may be null where `route.wire` has been abandoned. `input` and `output` may be the same.
+  // Pointers may be null where `route.channel` has been abandoned. `input` and `output` may be the same.
   struct Job {
     Route route;
     std::string_view tensor;  // its name, for errors
@@ -42,7 +42,7 @@ class SparseSum final : public Algorithm {
   std::string_view phase() const override;
 
  private:
-  bool abandoned() const { return job_.route.wire->abandoned(); }
+  bool abandoned() const { return job_.route.channel->abandoned(); }
   std::int64_t elements_of(std::int64_t run) const;
   std::span<Picked> picked(std::int64_t host, std::int64_t run) const;
   void pick(std::int64_t run);

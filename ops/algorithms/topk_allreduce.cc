@@ -44,7 +44,7 @@ class TopkAllreduce final : public Algorithm {
   }
 
  private:
-  bool abandoned() const { return route_.wire->abandoned(); }
+  bool abandoned() const { return route_.channel->abandoned(); }
 
   bool begin() {
     const std::int64_t elements = plan_.tensors.front().elements();

@@ -10,8 +10,8 @@
 
 namespace rueda {
 
-// A sparse_sum of the whole tensor. What this rank keeps back is in `feedback`, which outlives it; a Work
-// that fails leaves it as it was. Cost: see sparse_sum.h; a copy of a tensor that is not contiguous.
+// A sparse_sum of the whole tensor. `feedback` keeps this rank's residual and outlives the Work; a Work that
+// fails leaves it as it was. Cost: see sparse_sum.h; a copy of a tensor that is not contiguous.
 std::unique_ptr<Algorithm> topk_allreduce(const Route& route, const Plan& plan, Entry& entry,
                                           ErrorFeedback& feedback);
 

@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-// Purpose: one rank's part. With places counted from the root, the parent of v is v without its lowest set
+// Purpose: one rank's part. With indices counted from the root, the parent of v is v without its lowest set
 // bit, and its children are v + 2^i for every 2^i below that bit.
 class TreeBroadcast final : public Algorithm {
  public:
@@ -30,11 +30,11 @@ class TreeBroadcast final : public Algorithm {
   std::string_view phase() const override { return relay_ ? relay_->phase() : "sending a broadcast"; }
 
  private:
-  bool abandoned() const { return route_.wire->abandoned(); }
+  bool abandoned() const { return route_.channel->abandoned(); }
 
   void begin() {
     if (!abandoned()) output_.prepare();
-    relay_.emplace(*route_.wire, output_.data(), bytes_, route_.chunk_bytes);
+    relay_.emplace(*route_.channel, output_.data(), bytes_, route_.chunk_bytes);
     const Group& group = route_.group;
     const Rank index = (group.index - first_ + group.size) % group.size;
     if (index == 0) {

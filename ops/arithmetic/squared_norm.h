@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The squares of an allreduce's result, summed up (Reduction::measure): each element by one rank.
 //
-// By the rank that reduces it, while it has it in its cache. Where members have joined they reduce their part
-// too, but nobody asks them for its squares: then, and where every rank or none reduces an element alone
-// (one-shots, adasum, top-k, one rank), those that have not joined count equal parts of their results at the
-// end.
+// The rank that reduces an element adds its square while the element is in the cache. Members that have
+// joined reduce their part too, but nobody asks them for squares. Then the other members count equal parts of
+// their results at the end. They also do so if every rank or none reduces an element alone (one-shots,
+// adasum, top-k, one rank).
 #pragma once
 
 #include <cstddef>

@@ -47,11 +47,11 @@ std::string name_of_job(const std::vector<Rank>& ranks) {
 }
 
 // A host and a port are known beforehand: those of rank 0, or of its credential.
-bool has_place(const Launch& launch) {
+bool has_endpoint(const Launch& launch) {
   return launch.method == BootstrapMethod::store || launch.method == BootstrapMethod::slurm;
 }
 // They are those of rank 0, which publishes nothing, and draws no secret.
-bool is_known(const Launch& launch) { return has_place(launch) && !launch.by_munge; }
+bool is_known(const Launch& launch) { return has_endpoint(launch) && !launch.by_munge; }
 
 // Keys have one value, so ranks count their jobs, and must count alike.
 bool needs_all_ranks(const Launch& launch) {
@@ -168,7 +168,7 @@ Listening listen_at_each(const std::vector<TcpAddress>& addresses) {
 
 // A name such as that of a service of Kubernetes stands for no address of this host: rank 0 listens at all of
 // its own then.
-StarListener listen_at_place(const Launch& launch) {
+StarListener listen_at_endpoint(const Launch& launch) {
   Listening listening = listen_at_each(addresses_of(known_host(launch), launch.port));
   if (listening.why.empty()) listening.why = known_host(launch) + " has no address";
   const auto none = [&] { return listening.listener.sockets.empty(); };
@@ -184,7 +184,7 @@ StarListener listen_at_place(const Launch& launch) {
 
 StarListener listen(const Launch& launch, const Config& config) {
   if (is_known(launch)) {
-    StarListener listener = listen_at_place(launch);
+    StarListener listener = listen_at_endpoint(launch);
     listener.endpoint.secret = secret_of_user();
     warn_without_secret(launch);
     return listener;
@@ -206,7 +206,7 @@ StarListener listen_for_welcome(const Launch& launch, const Config& config) {
 
 std::unique_ptr<RootAddress> address_behind_munge(const Launch& launch, bool root) {
   std::vector<Descriptor> listeners;
-  if (root) listeners = listen_at_place(launch).sockets;
+  if (root) listeners = listen_at_endpoint(launch).sockets;
   return address_by_munge({known_host(launch), launch.port, munge_socket()}, std::move(listeners));
 }
 
@@ -246,7 +246,7 @@ void check(const Launch& launch, const std::vector<Rank>& ranks) {
     cannot_start(fmt::format(
         "a job of some of the ranks cannot be started by RUEDA_BOOTSTRAP={}. Use ruedarun, or mpi.",
         to_string(launch.method)));
-  if (has_place(launch) && ranks.front() != 0)
+  if (has_endpoint(launch) && ranks.front() != 0)
     cannot_start(fmt::format(
         "a job of the ranks [{}] has no rank 0 to listen at {}:{}. Use RUEDA_BOOTSTRAP=file:FOLDER.",
         fmt::join(ranks, ", "), launch.host, launch.port));
@@ -302,14 +302,14 @@ void listen_to_agent(RuntimeComponents& components) {
 }
 
 std::string found_by(const Launch& launch) {
-  std::string place;
-  if (!launch.host.empty()) place = fmt::format(", {}:{}", launch.host, launch.port);
-  if (launch.by_munge) place += ", with munge";
+  std::string details;
+  if (!launch.host.empty()) details = fmt::format(", {}:{}", launch.host, launch.port);
+  if (launch.by_munge) details += ", with munge";
   const std::optional<PmiProcess> process = pmi_process();
   if (launch.method == BootstrapMethod::pmi && process)
-    place = fmt::format(", {}", dialect_of(*process)->name());
+    details = fmt::format(", {}", dialect_of(*process)->name());
   return fmt::format("rank {} of {} by {}: the others are found by {}{}", launch.rank, launch.size,
-                     launch.source, to_string(launch.method), place);
+                     launch.source, to_string(launch.method), details);
 }
 
 }  // namespace

@@ -16,10 +16,10 @@
 
 namespace rueda {
 
-// Purpose: which generation of the job this process is in, and which one comes next. What it says and hears
-// goes over the AgentLine. A thread of its own waits for news there, and holds the RobustFutex by which the
-// agent learns of the end of this process. One for the process; any thread may ask for news, the thread that
-// calls init() or shutdown() changes it.
+// Purpose: tells the generation of this process, and the next one. All messages go over the AgentLine. A
+// thread of its own waits for news there, and holds the RobustFutex by which the agent learns of the end of
+// this process. One for the process. Any thread may ask for news; only the thread that calls init() or
+// shutdown() changes the object.
 class ElasticWorker {
  public:
   // Null in a job that is not elastic.
@@ -41,7 +41,7 @@ class ElasticWorker {
   void tell_formed();
   // This worker has the state of training, which others can get from it.
   void tell_state();
-  // What has changed since this worker's generation began.
+  // The change of membership since this worker's generation began.
   std::optional<MembershipChange> change() const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFile = "file:";
 
-// Where a launcher leaves the number of a process, and how many there are.
+// The variables in which a launcher leaves the rank of a process and the number of processes.
 struct Numbering {
   const char* rank;
   const char* size;
@@ -162,12 +162,12 @@ Launch Reading::slurm() const {
 }
 
 Launch Reading::store() const {
-  const std::optional<HostAndPort> place = host_and_port_from(config_.store);
-  if (!place) cannot_start(fmt::format("RUEDA_STORE='{}' is no HOST:PORT.", config_.store));
+  const std::optional<HostAndPort> endpoint = host_and_port_from(config_.store);
+  if (!endpoint) cannot_start(fmt::format("RUEDA_STORE='{}' is no HOST:PORT.", config_.store));
   Launch launch = from(BootstrapMethod::store, any_numbering("RUEDA_STORE"), "");
-  launch.host = place->host;
-  launch.port = place->port;
-  launch.one_host = is_loopback(place->host);
+  launch.host = endpoint->host;
+  launch.port = endpoint->port;
+  launch.one_host = is_loopback(endpoint->host);
   return launch;
 }
 

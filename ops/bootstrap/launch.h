@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By whom this process was started, as one of how many, and how it finds the others.
+// The launcher of this process, its rank and size, and its way to the other ranks.
 #pragma once
 
 #include <cstdint>

@@ -47,8 +47,8 @@ class ContiguousInput {
   std::unique_ptr<Strided> strided_;
 };
 
-// Purpose: where a tensor's elements are to be written in row-major order; then `advance` puts them in their
-// places. Belongs to a Work; a pointer, for all but strided tensors.
+// Purpose: where a tensor's elements are to be written in row-major order; then `advance` copies them
+// there. Belongs to a Work; a pointer, for all but strided tensors.
 class ContiguousOutput {
  public:
   ContiguousOutput(const TensorView& view, const Memory& memory) : data_(static_cast<std::byte*>(view.data)) {
@@ -63,7 +63,7 @@ class ContiguousOutput {
   }
   // After prepare().
   std::byte* data() const { return strided_ ? strided_->copy.data() : data_; }
-  // Moves a piece to its place; false when all are there.
+  // Copies a piece; false when all are there.
   bool advance() { return strided_ && strided_->unpacking.advance() > 0; }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace rueda {
 
-// Purpose: the inputs and outputs of a Work that has several. It packs them before the operation, and puts
-// results in their places after it, some at a time. Part of the Work.
+// Purpose: the inputs and outputs of a Work that has several. It packs them before the operation, and
+// copies results back after it, some at a time. Part of the Work.
 class ContiguousTensors {
  public:
   ContiguousTensors(std::span<Entry> entries, const Memory& memory, InlineVectors& lists)
@@ -33,10 +33,10 @@ class ContiguousTensors {
   bool prepare() {
     return prepare([](std::size_t) { return false; });
   }
-  // Moves a piece of an output to its place; false when all are there.
-  bool put_in_places() {
-    for (; placed_ < tensors_.size(); ++placed_) {
-      if (tensors_[placed_].output.advance()) return true;
+  // Copies a piece of a result into its output; false when all are there.
+  bool copy_back() {
+    for (; copied_back_ < tensors_.size(); ++copied_back_) {
+      if (tensors_[copied_back_].output.advance()) return true;
     }
     return false;
   }
@@ -53,7 +53,7 @@ class ContiguousTensors {
   };
   InlineVector<Tensor> tensors_;
   std::size_t prepared_ = 0;  // tensors
-  std::size_t placed_ = 0;
+  std::size_t copied_back_ = 0;
 };
 
 }  // namespace rueda

@@ -30,24 +30,24 @@ class FusedRange {
 
   class Iterator {
    public:
-    explicit Iterator(const FusedRange& range) : range_(&range), place_(range.begin_) {
+    explicit Iterator(const FusedRange& range) : range_(&range), offset_(range.begin_) {
       const auto& tensors = range.plan_.tensors;
       auto offset = [](const PlanTensor& tensor) { return static_cast<std::size_t>(tensor.offset); };
-      const auto after = std::ranges::upper_bound(tensors, place_, {}, offset);
+      const auto after = std::ranges::upper_bound(tensors, offset_, {}, offset);
       if (tensors.size() > 1 && after != tensors.begin())
         piece_.tensor = static_cast<std::size_t>(after - tensors.begin()) - 1;
       find();
     }
     const FusedPiece& operator*() const { return piece_; }
     Iterator& operator++() {
-      place_ += piece_.bytes;
+      offset_ += piece_.bytes;
       find();
       return *this;
     }
     bool operator==(std::default_sentinel_t) const { return piece_.bytes == 0; }
 
    private:
-    // Finds the next piece from place_ on. At the end it has no bytes.
+    // Finds the next piece from offset_ on. At the end it has no bytes.
     void find() {
       const auto& tensors = range_->plan_.tensors;
       for (piece_.bytes = 0; piece_.tensor < tensors.size(); ++piece_.tensor) {
@@ -56,17 +56,17 @@ class FusedRange {
         if (offset >= range_->end_) return;
         const auto bytes = static_cast<std::size_t>(tensor.elements()) * size_of(range_->plan_.dtype);
         const std::size_t last = std::min(offset + bytes, range_->end_);
-        place_ = std::max(place_, offset);
-        if (place_ >= last) continue;
-        piece_.in_tensor = place_ - offset;
-        piece_.in_range = place_ - range_->begin_;
-        piece_.bytes = std::min(range_->most_, last - place_);
+        offset_ = std::max(offset_, offset);
+        if (offset_ >= last) continue;
+        piece_.in_tensor = offset_ - offset;
+        piece_.in_range = offset_ - range_->begin_;
+        piece_.bytes = std::min(range_->most_, last - offset_);
         return;
       }
     }
 
     const FusedRange* range_;
-    std::size_t place_;  // in the fused buffer
+    std::size_t offset_;  // in the fused buffer
     FusedPiece piece_;
   };
   Iterator begin() const { return Iterator(*this); }

@@ -8,21 +8,21 @@
 namespace rueda {
 
 ErrorFeedback::Residual& ErrorFeedback::find(const Key& key) {
-  const auto place = places_.find(key);
-  if (place != places_.end()) {
-    residuals_.splice(residuals_.begin(), residuals_, place->second);
+  const auto found = by_key_.find(key);
+  if (found != by_key_.end()) {
+    residuals_.splice(residuals_.begin(), residuals_, found->second);
     return residuals_.front();
   }
   if (residuals_.size() >= kMost) {
     const auto last = std::find_if(residuals_.rbegin(), residuals_.rend(),
                                    [](const Residual& each) { return each.turns.empty(); });
     if (last != residuals_.rend()) {
-      places_.erase(last->key);
+      by_key_.erase(last->key);
       residuals_.erase(std::prev(last.base()));
     }
   }
   residuals_.emplace_front(key);
-  places_.emplace(key, residuals_.begin());
+  by_key_.emplace(key, residuals_.begin());
   return residuals_.front();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank keeps back of tensors of which only a share travels, until they are reduced again.
+// The residuals that a rank keeps of tensors of which only a share travels, until they are reduced again.
 #pragma once
 
 #include <cstddef>
@@ -86,7 +86,7 @@ class ErrorFeedback {
   Residual& find(const Key& key);
 
   std::list<Residual> residuals_;  // the last used first
-  std::unordered_map<Key, std::list<Residual>::iterator, KeyHash, KeyEqual> places_;
+  std::unordered_map<Key, std::list<Residual>::iterator, KeyHash, KeyEqual> by_key_;
   std::uint64_t turns_ = 0;
 };
 

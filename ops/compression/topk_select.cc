@@ -65,8 +65,8 @@ void pick_largest(std::span<float> values, std::span<Picked> picked) {
 
 bool add_picked(std::span<float> sums, std::span<const Picked> picked) {
   for (const Picked& each : picked) {
-    if (each.place >= sums.size()) return false;
-    sums[each.place] += each.value;
+    if (each.index >= sums.size()) return false;
+    sums[each.index] += each.value;
   }
   return true;
 }

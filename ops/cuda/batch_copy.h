@@ -16,9 +16,9 @@ struct CopyPiece {
 };
 
 // Purpose: copies of elements of `from_type` to elements of `to_type`, times `factor`, all of them at once.
-// Where both types are the same and the factor is 1, any type will do; else both are float16, bfloat16 or
-// float32 (one of them float32, or both the same), or both float64. Computed in float32, or float64, and
-// rounded once, as the kernels of the host do. A plain value.
+// Any type will do if both types are the same and the factor is 1. Else both are float16, bfloat16 or float32
+// (one of them float32, or both the same), or both float64. Computed in float32, or float64, and rounded
+// once, as the kernels of the host do. A plain value.
 struct BatchCopy {
   DataType from_type = DataType::float32;
   DataType to_type = DataType::float32;

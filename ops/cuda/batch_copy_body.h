@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each thread of a device does of a BatchCopy. Compiled for the host, too, where it is tested.
+// The part of a BatchCopy that each thread of a device does. The tests compile it for the host.
 #pragma once
 
 #include <cstdint>

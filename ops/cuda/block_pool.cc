@@ -28,7 +28,7 @@ BlockPool::Block BlockPool::take(std::string_view what, std::size_t bytes) {
     try {
       return {make_(size), size};
     } catch (const std::bad_alloc&) {
-      // What nobody uses makes room.
+      // Frees all blocks that nobody uses, to make room.
       std::erase_if(blocks_, [](const Used& each) { return !each.behind || each.behind->passed(); });
     }
   }

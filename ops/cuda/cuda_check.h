@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call of CUDA returned, as an error of ours.
+// Turns the error code of a CUDA call into a BackendError.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes tensors on CUDA devices go by way of the host.
+// Adds the backends that carry tensors on CUDA devices by way of the host.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUDA finds on this machine.
+// The CUDA devices and versions of this machine.
 #pragma once
 
 #include <string>

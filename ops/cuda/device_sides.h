@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend keeps of each device.
+// The stream and the memory that a backend keeps for each device.
 #pragma once
 
 #include <map>

@@ -22,9 +22,9 @@ namespace {
 // device's bus is busy, short against a fused buffer.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
-// Purpose: tensors of one device on their way through pinned memory, several of them as one run of bytes that
-// kernels pack and take apart. Out they go piece by piece, and in as the Work below finishes them, where it
-// asks for that. What it has taken it gives back behind all that the device has been given.
+// Purpose: tensors of one device on their way through pinned memory. Several of them are one run of bytes
+// that kernels pack and take apart. Pieces leave one by one, and come in as the Work below finishes them, if
+// that Work asks for it. The blocks go back behind the fence of all that the device has been given.
 class StagedTensors final : public StreamingProgress {
  public:
   StagedTensors(DeviceSide& side, std::span<Entry> entries) : side_(side), entries_(entries) {}
@@ -40,22 +40,22 @@ class StagedTensors final : public StreamingProgress {
   DeviceSide& side() { return side_; }
   bool all_arrived() { return arrived(bytes_); }
   void add(std::size_t entry, std::size_t bytes) {
-    places_.push_back({entry, bytes_, bytes});
+    slots_.push_back({entry, bytes_, bytes});
     bytes_ += HostBuffer::whole_lines(bytes);
   }
 
   // Throws WorkFailure.
   void take_memory() {
     host_ = side_.pinned.take("its tensors in pinned memory", bytes_);
-    if (places_.size() > 1) device_ = side_.memory.take("its tensors packed on the device", bytes_);
+    if (slots_.size() > 1) device_ = side_.memory.take("its tensors packed on the device", bytes_);
   }
   // Once it is ready, all go out, `piece` bytes at a time, unless only their memory is needed.
   void copy_out(bool data, std::size_t piece) {
-    for (const Place& place : places_) submission(place).ready->hold_back(side_.queue->stream());
+    for (const Slot& slot : slots_) submission(slot).ready->hold_back(side_.queue->stream());
     if (data) {
       if (device_.memory) pack();
       const auto* from = static_cast<const std::byte*>(
-          device_.memory ? device_.data() : submission(places_.front()).input.data);
+          device_.memory ? device_.data() : submission(slots_.front()).input.data);
       for (std::size_t begin = 0; begin < data_bytes(); begin += piece) {
         const std::size_t end = std::min(begin + piece, data_bytes());
         side_.queue->copy(host_.data() + begin, from + begin, end - begin);
@@ -72,7 +72,7 @@ class StagedTensors final : public StreamingProgress {
   void finished(std::size_t end) override {
     if (end - taken_in_ >= kPiece) copy_in_until(end);
   }
-  // What has not gone in yet, and all to their places.
+  // Copies in the rest, and unpacks all into their tensors.
   void copy_in() {
     copy_in_until(data_bytes());
     if (device_.memory) unpack();
@@ -86,20 +86,19 @@ class StagedTensors final : public StreamingProgress {
   }
   void copy_made(const TensorView& output) {
     // The program may have used that memory for something else until now.
-    side_.device.record(submission(places_.front()).stream)->hold_back(side_.queue->stream());
+    side_.device.record(submission(slots_.front()).stream)->hold_back(side_.queue->stream());
     if (output.bytes() > 0) side_.queue->copy(output.data, made_.data(), output.bytes());
     mark();
   }
 
-  // Calls visit(entry's number, its place in pinned memory).
+  // Calls visit(entry's number, its pinned memory).
   template <class Visit>
   void for_each(Visit visit) const {
-    for (const Place& place : places_)
-      visit(place.entry, host_.memory ? host_.data() + place.offset : nullptr);
+    for (const Slot& slot : slots_) visit(slot.entry, host_.memory ? host_.data() + slot.offset : nullptr);
   }
 
  private:
-  struct Place {
+  struct Slot {
     std::size_t entry = 0;
     std::size_t offset = 0;
     std::size_t bytes = 0;
@@ -109,32 +108,32 @@ class StagedTensors final : public StreamingProgress {
     std::shared_ptr<const Fence> behind;
   };
 
-  const Submission& submission(const Place& place) const { return entries_[place.entry].submission(); }
+  const Submission& submission(const Slot& slot) const { return entries_[slot.entry].submission(); }
   // A tensor alone ends with its last element.
-  std::size_t data_bytes() const { return places_.size() > 1 ? bytes_ : places_.front().bytes; }
+  std::size_t data_bytes() const { return slots_.size() > 1 ? bytes_ : slots_.front().bytes; }
 
   void pack() {
     BatchCopy pack{DataType::uint8, DataType::uint8, 1.0, {}};
-    for (const Place& place : places_) {
-      if (place.bytes > 0)
-        pack.pieces.push_back({submission(place).input.data, device_.data() + place.offset,
-                               static_cast<std::int64_t>(place.bytes)});
+    for (const Slot& slot : slots_) {
+      if (slot.bytes > 0)
+        pack.pieces.push_back({submission(slot).input.data, device_.data() + slot.offset,
+                               static_cast<std::int64_t>(slot.bytes)});
     }
     if (!pack.pieces.empty()) side_.queue->copy(pack);
   }
   void unpack() {
     BatchCopy unpack{DataType::uint8, DataType::uint8, 1.0, {}};
-    for (const Place& place : places_) {
-      if (place.bytes > 0)
-        unpack.pieces.push_back({device_.data() + place.offset, submission(place).output.data,
-                                 static_cast<std::int64_t>(place.bytes)});
+    for (const Slot& slot : slots_) {
+      if (slot.bytes > 0)
+        unpack.pieces.push_back({device_.data() + slot.offset, submission(slot).output.data,
+                                 static_cast<std::int64_t>(slot.bytes)});
     }
     if (!unpack.pieces.empty()) side_.queue->copy(unpack);
   }
   void copy_in_until(std::size_t end) {
     if (end == taken_in_) return;
     auto* to =
-        static_cast<std::byte*>(device_.memory ? device_.data() : submission(places_.front()).output.data);
+        static_cast<std::byte*>(device_.memory ? device_.data() : submission(slots_.front()).output.data);
     side_.queue->copy(to + taken_in_, host_.data() + taken_in_, end - taken_in_);
     taken_in_ = end;
     mark();
@@ -142,12 +141,12 @@ class StagedTensors final : public StreamingProgress {
   // The device has to do with them until then.
   void mark() {
     fence_ = side_.queue->record();
-    for (const Place& place : places_) entries_[place.entry].handle->fence = fence_;
+    for (const Slot& slot : slots_) entries_[slot.entry].handle->fence = fence_;
   }
 
   DeviceSide& side_;
   std::span<Entry> entries_;
-  std::vector<Place> places_;
+  std::vector<Slot> slots_;
   std::size_t bytes_ = 0;
   std::size_t taken_in_ = 0;  // of them, back to the device
   std::deque<Piece> on_their_way_;
@@ -229,15 +228,15 @@ class StagedWork final : public Work {
                                   std::make_shared<HandleState>(nullptr, std::move(submission)));
     }
     for (const auto& each : staged_) {
-      each->for_each([&](std::size_t i, std::byte* place) {
+      each->for_each([&](std::size_t i, std::byte* memory) {
         Submission& submission = below_entries_[i].submission();
-        submission.input.data = place;
+        submission.input.data = memory;
         if (traits(plan_.operation).makes_output) {
           submission.allocate = [this, &each](DataType dtype, const Shape& shape) {
             return make_output(*each, dtype, shape);
           };
         } else {
-          submission.output.data = place;
+          submission.output.data = memory;
         }
       });
     }

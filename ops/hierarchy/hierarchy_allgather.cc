@@ -46,7 +46,7 @@ class Allgather final : public HierarchyExchange {
     for (std::size_t slice = 0; slice < slices().count(); ++slice) {
       const Run part = common(regions_.part(chunk - 1, slice, host()), own);
       if (part.size() == 0) continue;
-      kernels::copy_bytes(buffer + place_of(chunk, slice, part), input_.data() + (part.begin - own.begin),
+      kernels::copy_bytes(buffer + offset_of(chunk, slice, part), input_.data() + (part.begin - own.begin),
                           part.size());
     }
   }
@@ -61,7 +61,7 @@ class Allgather final : public HierarchyExchange {
   }
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const std::vector<std::size_t> bounds = bounds_of(chunk, slice);
-    std::byte* output = route.wire->abandoned() ? nullptr : own_buffer(chunk) + bounds.front();
+    std::byte* output = route.channel->abandoned() ? nullptr : own_buffer(chunk) + bounds.front();
     return gather(route, bounds, output);
   }
   void spread(std::size_t chunk, std::span<std::byte* const> buffers) override {
@@ -99,17 +99,17 @@ class Allgather final : public HierarchyExchange {
       bounds.push_back(bounds.back() + (slice == 0 ? members.size() * sizeof(std::int64_t) : 0));
     return bounds;
   }
-  // Where in a slice of a chunk lies what a member of this host has packed.
+  // The bytes in a slice of a chunk that a member of this host has packed.
   Run run_of(std::size_t chunk, std::size_t slice, std::size_t number) const {
     if (chunk == 0 && slice > 0) return {};
     if (chunk == 0) return {number * sizeof(std::int64_t), (number + 1) * sizeof(std::int64_t)};
     const Run part = common(regions_.part(chunk - 1, slice, host()), in_host_[number]);
     if (part.size() == 0) return {};
-    const std::size_t begin = place_of(chunk, slice, part);
+    const std::size_t begin = offset_of(chunk, slice, part);
     return {begin, begin + part.size()};
   }
   // Of something of this host's.
-  std::size_t place_of(std::size_t chunk, std::size_t slice, Run part) const {
+  std::size_t offset_of(std::size_t chunk, std::size_t slice, Run part) const {
     return regions_.offsets(chunk - 1, slice)[host()] +
            (part.begin - regions_.part(chunk - 1, slice, host()).begin);
   }

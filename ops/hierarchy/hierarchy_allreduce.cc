@@ -94,7 +94,7 @@ class HierarchyAllreduce final : public HierarchyWork {
     return flow_ == nullptr || flow_->arrived(chunk * chunk_ + bytes_in(chunk));
   }
 
-  // What other members combine; this rank's own slices are taken where they are.
+  // Packs the slices that other members combine; this rank's own slices are read from its tensors.
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t slice) {
       const Run run = run_of(chunk, slice);
@@ -120,7 +120,7 @@ class HierarchyAllreduce final : public HierarchyWork {
 
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const Run run = run_of(chunk, slice);
-    const bool data = !route.wire->abandoned();
+    const bool data = !route.channel->abandoned();
     if (feedback_) return sparse_sum(route, chunk, run, data);
     return contiguous_allreduce(route, between_hosts_, data ? sums_at(chunk, run) : nullptr,
                                 data ? values_at(chunk, run) : nullptr,
@@ -187,8 +187,8 @@ class HierarchyAllreduce final : public HierarchyWork {
     if (flow_ != nullptr) flow_->finished(start + bytes_in(chunk));
   }
 
-  bool put_in_places() override {
-    if (tensors_.put_in_places()) return true;
+  bool copy_back() override {
+    if (tensors_.copy_back()) return true;
     if (feedback_) feedback_->commit();
     return false;
   }
@@ -226,7 +226,7 @@ class HierarchyAllreduce final : public HierarchyWork {
   }
   // Bytes of the partial sums of a chunk, if they do not lie in its buffer.
   std::size_t sums_of_chunk() const { return chunk_ / value_size_ * sum_size_; }
-  // Where a slice's outcome comes to stand: in this rank's tensor, if that is open to all and has all of it.
+  // The memory for a slice's outcome: this rank's tensor if it is open to all and holds the whole slice.
   std::byte* values_at(std::size_t chunk, Run run) {
     std::byte* values = own_buffer(chunk) + run.begin;
     if (!in_place_.found()) return values;

@@ -14,9 +14,9 @@
 
 namespace rueda {
 
-// What the hierarchies over several links share: the wide areas are used by all of them.
+// The shared state of hierarchies over several links: all of them use the wide areas.
 struct WideAreas {
-  std::size_t most_slices = 0;  // as rank 0 has been told; known when the ranks have met
+  std::size_t most_slices = 0;  // as rank 0 has been told; known once all ranks are there
   std::array<LastUse, SegmentContents::kWideAreas> last_use;
 };
 

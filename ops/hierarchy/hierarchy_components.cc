@@ -20,7 +20,7 @@
 namespace rueda {
 namespace {
 
-// Rank 0's setting counts: all must cut alike. What came from it may be of another build.
+// Rank 0's setting counts, as all must cut alike. Rank 0 may be of another build.
 std::size_t slices_of(const std::string& info) {
   Reader reader({reinterpret_cast<const std::byte*>(info.data()), info.size()});
   const auto slices = reader.get<std::uint32_t>();

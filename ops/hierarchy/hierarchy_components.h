@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes data go through the memory of hosts before it goes from host to host.
+// Adds the backends that move data through the memory of a host before it goes from host to host.
 #pragma once
 
 #include "core/engine/runtime_components.h"

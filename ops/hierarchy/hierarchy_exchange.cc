@@ -48,7 +48,7 @@ class Broadcast final : public HierarchyExchange {
         output_(entry.submission().output, memory()),
         bytes_(static_cast<std::size_t>(entry.submission().output.bytes())),
         root_host_(groups().host_of(plan.root)),
-        root_index_(groups().place_of(plan.root)) {
+        root_index_(groups().index_of(plan.root)) {
     const std::size_t piece = Regions::piece_for(chunk_bytes(plan.chunk_bytes), 1, bytes_);
     regions_ = Regions({bytes_}, piece, slices().count());
     set_chunks(regions_.chunks());
@@ -82,9 +82,9 @@ class Broadcast final : public HierarchyExchange {
   }
   std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) override {
     const std::vector<std::size_t> at = regions_.offsets(chunk, slice);
-    std::byte* data = route.wire->abandoned() ? nullptr : own_buffer(chunk) + at[0];
+    std::byte* data = route.channel->abandoned() ? nullptr : own_buffer(chunk) + at[0];
     auto relay =
-        std::make_unique<Relay>(*route.wire, data, at[1] - at[0], std::min(kMessage, route.chunk_bytes));
+        std::make_unique<Relay>(*route.channel, data, at[1] - at[0], std::min(kMessage, route.chunk_bytes));
     const Group& group = route.group;
     const auto root = static_cast<Rank>(root_host_);
     const Rank distance = (group.index - root + group.size) % group.size;
@@ -108,7 +108,7 @@ class Broadcast final : public HierarchyExchange {
                         part.size());
     }
   }
-  bool put_in_places() override { return output_.advance(); }
+  bool copy_back() override { return output_.advance(); }
   std::string_view journey() const override { return "sending a broadcast between hosts"; }
 
   ContiguousOutput output_;
@@ -146,7 +146,7 @@ class Reducescatter final : public HierarchyExchange {
     std::memset(scratch_.data(), 0, scratch_.size());  // what travels is always initialised
     return false;
   }
-  // What other members combine; this rank's own slices are taken where they are.
+  // Packs the slices that other members combine; this rank's own slices are read from the input.
   void pack(std::size_t chunk, std::byte* buffer) override {
     for_others(chunk, [&](std::size_t slice) {
       const std::vector<std::size_t> at = regions_.offsets(chunk, slice);
@@ -175,7 +175,7 @@ class Reducescatter final : public HierarchyExchange {
     }
     RingPass::Job job = ring_job(route, between_hosts_, std::move(bounds));
     job.schedule.gathers = false;
-    if (!route.wire->abandoned()) {
+    if (!route.channel->abandoned()) {
       job.input = sums_at(chunk, at[0]);
       job.output = own_buffer(chunk) + at[number_of(0)];
     }
@@ -269,6 +269,7 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const HostContext& c
     case Operation::reduce:
     case Operation::gather:
     case Operation::scatter:
+    case Operation::message:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

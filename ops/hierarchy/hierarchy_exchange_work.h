@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations over several hosts have in common that move one tensor.
+// The common part of operations over several hosts that move one tensor.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,6 @@
 
 namespace rueda {
 
-inline std::size_t row_bytes(const Request& request) {
-  return static_cast<std::size_t>(row_element_count(request.shape)) * size_of(request.dtype);
-}
-
 // Purpose: one tensor in, one out. Owned by RunningWorks.
 class HierarchyExchange : public HierarchyWork {
  public:
@@ -26,14 +22,14 @@ class HierarchyExchange : public HierarchyWork {
 
  protected:
   bool prepare() override { return input_.advance(); }
-  bool put_in_places() override { return false; }
+  bool copy_back() override { return false; }
 
   std::byte* allocate(std::int64_t rows) {
     Shape shape = entry_.request().shape;
     shape.front() = rows;
     return static_cast<std::byte*>(allocate_output(entry_, shape).data);
   }
-  // Of all members, host by host: the place of a member of this host.
+  // Of all members, host by host: the index of a member of this host.
   std::size_t number_of(std::size_t member) const { return first_of_host_ + member; }
 
   Entry& entry_;

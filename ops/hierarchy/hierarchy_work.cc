@@ -39,9 +39,9 @@ void HierarchyWork::depart(std::size_t chunk, bool abandoned) {
   for_owned(chunk, [&](std::size_t slice) {
     const Tag tag = tag_of(plan_, lane(chunk % SegmentContents::kWideBuffers, slices_.count(), slice));
     Journey& journey = *leaving.journeys.emplace_back(std::make_unique<Journey>(link_, tag));
-    if (abandoned) journey.wire.abandon();
+    if (abandoned) journey.channel.abandon();
     const Group owners = slices_.owners(*groups_, chunk, slice, host_);
-    journey.algorithm = journey_of(chunk, slice, {&journey.wire, nullptr, &memory_, owners, chunk_bytes_});
+    journey.algorithm = journey_of(chunk, slice, {&journey.channel, nullptr, &memory_, owners, chunk_bytes_});
   });
 }
 
@@ -52,7 +52,7 @@ bool HierarchyWork::move(Chunk& chunk) {
     if (!journey->algorithm) continue;
     const Step step = journey->algorithm->step();
     if (step == Step::done) journey->algorithm.reset();
-    if (journey->wire.abandoned()) abandon();
+    if (journey->channel.abandoned()) abandon();
     moved |= step != Step::waiting;
   }
   return moved;
@@ -95,7 +95,7 @@ Work::Step HierarchyWork::run_out() {
   for (; departed_ < chunks() && under_way_.size() < SegmentContents::kWideBuffers; moved = true)
     depart(departed_, true);
   for (Chunk& chunk : under_way_) {
-    for (const auto& journey : chunk.journeys) journey->wire.abandon();
+    for (const auto& journey : chunk.journeys) journey->channel.abandon();
     moved |= move(chunk);
   }
   for (; !under_way_.empty() && under_way_.front().over(); moved = true) under_way_.pop_front();

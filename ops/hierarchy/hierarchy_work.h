@@ -15,7 +15,7 @@
 
 namespace rueda {
 
-// Where a HierarchyWork runs, while it is made.
+// The context in which a HierarchyWork is made.
 struct HostContext {
   WorkContext area;  // with this host's members
   std::shared_ptr<const HostGroups> groups;
@@ -25,16 +25,16 @@ struct HostContext {
   std::size_t most_slices = 0;
 };
 
-// Purpose: one Plan over several hosts. Each rank packs; the owner of a slice (slices.h) on each host makes
-// of the buffers of all its host's members what is to travel; the owners of the slice carry out the operation
-// among themselves, over the link; each puts the outcome into the buffers of all members of its host, who
-// unpack. Each slice of a chunk travels under a tag of its own, so that several chunks can be on their way.
-// Where the tensors of all members of a host lie in their windows, nobody packs or unpacks there: owners
-// take and leave their slices in the tensors. Hosts need not do alike. Owned by RunningWorks.
+// Purpose: one Plan over several hosts. Each rank packs. The owner of a slice (slices.h) reads the buffers of
+// all members of its host. The owners of the slice carry out the operation among themselves, over the link.
+// Each owner writes the outcome into the buffers of its host's members, and these unpack. Each slice of a
+// chunk has its own tag, so several chunks can be on their way. If the tensors of all members of a host lie
+// in their windows, nobody packs or unpacks there: owners read and write the tensors. Hosts may differ. Owned
+// by RunningWorks.
 //
-// Who is abandoned runs out the journeys of all its slices, of chunks that were not packed too, empty. An
-// empty message that comes abandons this Work as well; so does another member of the host, by its count of
-// kVoid: between them all ranks of all hosts hear of it.
+// An abandoned rank runs out the journeys of all its slices empty, also those of chunks that were not packed.
+// An empty message abandons its receiver's Work as well. Another member of the host does so by its count of
+// kVoid: so all ranks of all hosts hear of it.
 class HierarchyWork : public StagedWork {
  public:
   // The largest tag that a Plan may use, whatever its number.
@@ -48,7 +48,7 @@ class HierarchyWork : public StagedWork {
   // When all members of this host have packed a chunk: what goes on the journeys of the slices that this rank
   // owns, out of the buffers of all. May throw WorkFailure.
   virtual void collect(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
-  // The journey of a slice that this rank owns. Where `route.wire` is abandoned it needs no memory.
+  // The journey of a slice that this rank owns. The journey needs no memory if `route.channel` is abandoned.
   virtual std::unique_ptr<Algorithm> journey_of(std::size_t chunk, std::size_t slice, const Route& route) = 0;
   // When they are over: the outcome into the buffers of all.
   virtual void spread(std::size_t chunk, std::span<std::byte* const> buffers) = 0;
@@ -85,8 +85,8 @@ class HierarchyWork : public StagedWork {
  private:
   // Purpose: a slice on its way.
   struct Journey {
-    Journey(Link& link, Tag tag) : wire(link, tag) {}
-    Channel wire;
+    Journey(Link& link, Tag tag) : channel(link, tag) {}
+    Channel channel;
     std::unique_ptr<Algorithm> algorithm;  // null: over
   };
   struct Chunk {

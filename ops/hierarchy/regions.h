@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where what travels side by side lies in a chunk. Pure arithmetic.
+// The offsets in a chunk of runs that travel side by side. Pure arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ class Regions {
   Regions() = default;
   Regions(std::vector<std::size_t> lengths, std::size_t piece, std::size_t slices);
 
-  // The piece, whole lines of cache, of which a chunk of about `chunk_bytes` has one for each of `runs`. More
-  // where counts could not say so many; none is needed that is longer than `longest`.
+  // Divides `chunk_bytes` by `runs`, in whole cache lines. The piece is larger if a chunk counter would
+  // overflow, and never larger than `longest` (in whole lines).
   static std::size_t piece_for(std::size_t chunk_bytes, std::size_t runs, std::size_t longest);
 
   std::size_t chunks() const { return (longest_ + piece_ - 1) / piece_; }
   // Which bytes of a run a slice holds.
   Run part(std::size_t chunk, std::size_t slice, std::size_t run) const;
-  // Where they begin in the chunk, for each run, and where the last one ends.
+  // The offset of each run's part in the chunk, then the end of the last one.
   std::vector<std::size_t> offsets(std::size_t chunk, std::size_t slice) const;
 
  private:
@@ -34,7 +34,7 @@ class Regions {
   std::size_t longest_ = 0;
 };
 
-// What is in both.
+// The bytes that are in both runs.
 Run common(Run a, Run b);
 
 }  // namespace rueda

@@ -35,7 +35,7 @@ class Slices {
   Slices(const HostGroups& groups, std::size_t chunk_bytes, std::size_t total, std::size_t most);
 
   std::size_t count() const { return count_; }
-  // The place of the owner among so many members of a host.
+  // The index of the owner among so many members of a host.
   std::size_t owner(std::size_t chunk, std::size_t slice, std::size_t members) const {
     return (chunk * count_ + slice) % members;
   }

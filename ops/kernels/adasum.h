@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Adasum computes on two vectors.
+// The arithmetic of Adasum on two vectors.
 #pragma once
 
 #include <cstddef>

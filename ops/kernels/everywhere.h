@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sum of several copies of a vector, stored in the place of each, in one pass.
 //
-// The copies lie in other cores' caches: what takes the time is to get their lines. So each line is asked for
-// once, to be written, a little ahead of its use (everything in one loop: asked for in bursts, lines wait for
-// each other), and nothing is kept in between. Where a line is far it is cheaper not to get it for writing,
-// but to read it and to store past the caches.
+// The copies lie in other cores' caches, and most of the time goes into fetching their lines. So each line is
+// asked for once, to be written, a little ahead of its use. Everything is in one loop, as lines asked for in
+// bursts wait for each other. Nothing is kept in between. A far line is cheaper to read, and to store past
+// the caches.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,18 @@ template <class Level, class T, class Format, class Scaling, std::size_t kCopies
 struct SumEverywhereBody {
   using Stored = typename Format::Stored;
   using Copies = std::array<const Stored*, kCopies>;
-  using Places = std::array<Stored*, kCopies>;
+  using Targets = std::array<Stored*, kCopies>;
   static constexpr std::size_t kAheadBytes = 256;
   static constexpr std::size_t kFarAheadBytes = 512;
   static constexpr std::size_t kLine = kLineBytes / sizeof(Stored);
 
-  RUEDA_INLINE void run(const void* const* copies, void* const* places, std::size_t count, Scale scale,
+  RUEDA_INLINE void run(const void* const* copies, void* const* targets, std::size_t count, Scale scale,
                         unsigned streamed) {
     Copies from;
-    Places to;
+    Targets to;
     for (std::size_t k = 0; k < kCopies; ++k) {
       from[k] = static_cast<const Stored*>(copies[k]);
-      to[k] = static_cast<Stored*>(places[k]);
+      to[k] = static_cast<Stored*>(targets[k]);
     }
     const std::size_t lines = count / kLine * kLine;
     if (streamed == 0) {
@@ -47,17 +47,17 @@ struct SumEverywhereBody {
   }
 
  private:
-  RUEDA_INLINE const std::byte* ahead(const Stored* place, std::size_t bytes) {
-    return reinterpret_cast<const std::byte*>(place) + bytes;
+  RUEDA_INLINE const std::byte* ahead(const Stored* begin, std::size_t bytes) {
+    return reinterpret_cast<const std::byte*>(begin) + bytes;
   }
 
-  RUEDA_INLINE void line(const Copies& from, const Places& to, std::size_t i, Scale scale) {
+  RUEDA_INLINE void line(const Copies& from, const Targets& to, std::size_t i, Scale scale) {
     for (std::size_t k = 0; k < kCopies; ++k) fetch_to_write(ahead(to[k] + i, kAheadBytes));
     const std::array<Stored, kLine> all = sums<kLine>(from, i, scale);
     for (std::size_t k = 0; k < kCopies; ++k) put(to[k] + i, all);
   }
 
-  RUEDA_INLINE void far_line(const Copies& from, const Places& to, std::size_t i, Scale scale,
+  RUEDA_INLINE void far_line(const Copies& from, const Targets& to, std::size_t i, Scale scale,
                              unsigned streamed) {
     for (std::size_t k = 0; k < kCopies; ++k) fetch(ahead(from[k] + i, kFarAheadBytes));
     const std::array<Stored, kLine> all = sums<kLine>(from, i, scale);
@@ -103,11 +103,11 @@ struct SumEverywhereBody {
 };
 
 template <class Level, class T, class Format, std::size_t kCopies>
-void sum_everywhere(const void* const* copies, void* const* places, std::size_t count, Scale scale,
+void sum_everywhere(const void* const* copies, void* const* targets, std::size_t count, Scale scale,
                     unsigned streamed) {
   choose_scaling<T>(scale, [&]<class Scaling>() {
     using Body = SumEverywhereBody<OfLines<Level>, T, Format, Scaling, kCopies>;
-    OfLines<Level>::template run<Body>(copies, places, count, scale, streamed);
+    OfLines<Level>::template run<Body>(copies, targets, count, scale, streamed);
   });
 }
 

@@ -33,13 +33,13 @@ struct Kernels {
   void (*combine)(ReduceOp op, void* acc, const void* values, std::size_t count, Scale scale);
   // values = acc * scale
   void (*store)(void* values, const void* acc, std::size_t count, Scale scale);
-  // Each of `places` = the sum of all `copies` * scale, in one pass, for vectors that other cores hold: the
-  // same bits as load, combine and store in the order of ReductionTree. Places may be the copies themselves.
-  // Bit k of `streamed`: places[k] begins at a line of cache, and is stored past the caches (line.h). Null
-  // for float16, whose conversions are loops of their own.
-  using SumEverywhere = void (*)(const void* const* copies, void* const* places, std::size_t count,
+  // Each of `targets` = the sum of all `copies` * scale, in one pass, for vectors that other cores hold. The
+  // bits are those of load, combine and store in the order of ReductionTree. Targets may be the copies
+  // themselves. Bit k of `streamed`: targets[k] begins at a line of cache, and is stored past the caches
+  // (line.h). Null for float16, as its conversions are loops of their own.
+  using SumEverywhere = void (*)(const void* const* copies, void* const* targets, std::size_t count,
                                  Scale scale, unsigned streamed);
-  SumEverywhere sum_of_two;   // of 2 copies, into 2 places
+  SumEverywhere sum_of_two;   // of 2 copies, into 2 targets
   SumEverywhere sum_of_four;  // of 4, into 4
   // The sum of the squares of values, in float64; not finite if a value is not. Null but for floating point.
   double (*square_sum)(const void* values, std::size_t count);

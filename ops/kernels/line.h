@@ -11,8 +11,8 @@ namespace rueda::kernels {
 
 inline constexpr std::size_t kLineBytes = 64;
 
-inline bool begins_line(const void* place) {
-  return reinterpret_cast<std::uintptr_t>(place) % kLineBytes == 0;
+inline bool begins_line(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % kLineBytes == 0;
 }
 
 // Begins to get a line for writing: it moves here whole, and storing to it has not to ask again. Of any

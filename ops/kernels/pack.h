@@ -62,8 +62,8 @@ void copy_streamed(void* to, const void* from, std::size_t bytes);
 // The same out of memory that another core wrote and that this one, or another, will write next: its lines
 // are got as for writing.
 void copy_out(void* to, const void* from, std::size_t bytes);
-// The same out of memory that this core alone reads before the other writes it again. What was read is stored
-// where it was: a line that was got for writing and not written is slow to get back.
+// The same out of memory that this core alone reads before the other writes it again. The values read are
+// stored back: a line that was fetched for writing and not written is slow to get back.
 void take_out(void* to, void* from, std::size_t bytes);
 
 }  // namespace rueda::kernels

@@ -15,7 +15,7 @@ namespace rueda::kernels {
 inline constexpr std::size_t kSquareLanes = 16;
 using SquareLanes = std::array<double, kSquareLanes>;
 
-// What `count` elements add to the lanes; but at the end of a vector a multiple of their number.
+// Adds the squares of `count` elements to the lanes; `count` is a multiple of their number but at the end.
 template <class T>
 struct SquareSumBody {
   RUEDA_INLINE void run(SquareLanes* result, const T* values, std::size_t count) {

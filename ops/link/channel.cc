@@ -21,7 +21,7 @@ Transfer Channel::send(Rank peer, ConstBytes bytes) {
   if (bytes.empty()) return transfer;
   transfer.due_ = abandoned_ ? 0 : bytes.size();
   transfer.ticket_ = link_.post_send(peer, {bytes.data(), transfer.due_}, tag_);
-  transfer.wire_ = this;
+  transfer.channel_ = this;
   return transfer;
 }
 
@@ -31,7 +31,7 @@ Transfer Channel::receive(Rank peer, MutableBytes bytes) {
   transfer.due_ = bytes.size();
   if (abandoned_) transfer.nowhere_ = HostBuffer(bytes.size());
   transfer.ticket_ = link_.post_receive(peer, abandoned_ ? transfer.nowhere_.bytes() : bytes, tag_);
-  transfer.wire_ = this;
+  transfer.channel_ = this;
   return transfer;
 }
 

@@ -12,11 +12,11 @@ namespace rueda {
 
 class Transfer;
 
-// Purpose: what one Work says to its peers and hears from them, under the tag of its Plan. Once abandoned,
-// what it sends is empty, and what it receives goes nowhere, but every message of its schedule is still sent
-// and received: so its peers come to their ends, and the link stays in order. Who receives an empty message
-// knows that its sender has abandoned the Plan, and does so too, before it can pass anything on: no rank ever
-// takes for data what is none. Part of a Work, which outlives its Transfers.
+// Purpose: one Work's messages to and from its peers, under the tag of its Plan. Once abandoned, it sends
+// empty messages and drops received bytes. But every message of its schedule is still sent and received, so
+// its peers come to their ends, and the link stays in order. An empty message tells its receiver that the
+// sender has abandoned the Plan. The receiver abandons it too before it passes anything on, so no rank ever
+// takes void bytes for data. Part of a Work, which outlives its Transfers.
 class Channel {
  public:
   Channel(Link& link, Tag tag) : link_(link), tag_(tag) {}
@@ -47,35 +47,35 @@ class Transfer {
   Transfer() = default;
   Transfer(Transfer&& other) noexcept { *this = std::move(other); }
   Transfer& operator=(Transfer&& other) noexcept {
-    std::swap(wire_, other.wire_);
+    std::swap(channel_, other.channel_);
     std::swap(ticket_, other.ticket_);
     std::swap(due_, other.due_);
     std::swap(nowhere_, other.nowhere_);
     return *this;
   }
   ~Transfer() {
-    if (wire_ != nullptr) wire_->link_.cancel(ticket_);
+    if (channel_ != nullptr) channel_->link_.cancel(ticket_);
   }
 
-  // Ask the wire afterwards whether what came is data.
+  // Ask the channel afterwards whether what came is data.
   bool done() {
-    if (wire_ == nullptr) return true;
-    const std::optional<std::size_t> moved = wire_->link_.done(ticket_);
+    if (channel_ == nullptr) return true;
+    const std::optional<std::size_t> moved = channel_->link_.done(ticket_);
     if (!moved) return false;
-    std::exchange(wire_, nullptr)->take(*moved, due_);
+    std::exchange(channel_, nullptr)->take(*moved, due_);
     return true;
   }
 
  private:
   friend class Channel;
 
-  Channel* wire_ = nullptr;  // null: done
+  Channel* channel_ = nullptr;  // null: done
   Ticket ticket_ = 0;
   std::size_t due_ = 0;  // bytes
   HostBuffer nowhere_;   // where they go when nobody wants them
 };
 
-// The place `offset` bytes behind `base`; of memory that is not there, none.
+// The address `offset` bytes behind `base`; null where that is null.
 inline std::byte* at(std::byte* base, std::int64_t offset) { return base == nullptr ? base : base + offset; }
 inline const std::byte* at(const std::byte* base, std::int64_t offset) {
   return base == nullptr ? base : base + offset;

@@ -11,18 +11,22 @@
 namespace rueda {
 
 // Purpose: sends (Byte = const std::byte) or receives (std::byte) in chunks of at most `chunk` bytes, a few
-// in flight at a time. A sender can be held back to `limit` bytes, so that it passes on what has come so far.
-// Where the wire has been abandoned `data` may be null. Part of a Work.
+// in flight at a time. A sender can be held back to `limit` bytes, so that it passes on received bytes only.
+// `data` may be null if the channel has been abandoned. Part of a Work.
 template <class Byte>
 class Stream {
  public:
-  Stream(Channel& wire, Rank peer, Byte* data, std::size_t bytes, std::int64_t chunk)
-      : wire_(&wire), peer_(peer), data_(data), bytes_(bytes), chunk_(static_cast<std::size_t>(chunk)) {}
+  Stream(Channel& channel, Rank peer, Byte* data, std::size_t bytes, std::int64_t chunk)
+      : channel_(&channel),
+        peer_(peer),
+        data_(data),
+        bytes_(bytes),
+        chunk_(static_cast<std::size_t>(chunk)) {}
 
   Stream(Stream&&) noexcept = default;
   Stream& operator=(Stream&&) noexcept = default;
 
-  // Posts what may be posted and retires what is done; whether anything moved.
+  // Posts chunks up to `limit` and retires finished ones. Returns true if anything moved.
   bool advance(std::size_t limit) {
     bool moved = false;
     while (retired_ < begun_ && in_flight_[retired_ % kDepth].done()) {
@@ -49,13 +53,13 @@ class Stream {
 
   Transfer post(Byte* data, std::size_t count) {
     if constexpr (std::is_const_v<Byte>) {
-      return wire_->send(peer_, {data, count});
+      return channel_->send(peer_, {data, count});
     } else {
-      return wire_->receive(peer_, {data, count});
+      return channel_->receive(peer_, {data, count});
     }
   }
 
-  Channel* wire_;
+  Channel* channel_;
   Rank peer_;
   Byte* data_;
   std::size_t bytes_;

@@ -42,12 +42,12 @@ std::size_t HostGroups::host_of(Rank rank) const {
   return static_cast<std::size_t>(found - hosts.begin());
 }
 
-std::size_t HostGroups::place_of(Rank rank) const {
+std::size_t HostGroups::index_of(Rank rank) const {
   const std::vector<Rank>& host = hosts[host_of(rank)];
   return static_cast<std::size_t>(std::ranges::lower_bound(host, rank) - host.begin());
 }
 
-void Hosts::meet(const std::vector<std::string>& names) {
+void Hosts::set_names(const std::vector<std::string>& names) {
   std::map<std::string, Rank> leaders;
   leader_of_.clear();
   for (const std::string& name : names)

@@ -22,9 +22,9 @@ struct HostGroups {
   std::size_t largest = 0;    // the most members on one host
 
   std::vector<Rank> all() const;  // of them, host by host
-  // Where a rank stands: the host, and its place there. It must be a member.
+  // The host of a rank, and the rank's index there. The rank must be a member.
   std::size_t host_of(Rank rank) const;
-  std::size_t place_of(Rank rank) const;
+  std::size_t index_of(Rank rank) const;
 };
 
 // Purpose: the hosts of a job, for the backends that tell near from far. Shared by them; made before the
@@ -35,7 +35,7 @@ class Hosts {
   explicit Hosts(std::function<bool(Rank leader)> complete) : complete_(std::move(complete)) {}
 
   // The name of each rank's host.
-  void meet(const std::vector<std::string>& names);
+  void set_names(const std::vector<std::string>& names);
 
   std::shared_ptr<const HostGroups> groups(const Plan& plan);
   // On rank 0: whether that is true of all hosts where members are.

@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-// Where launchers leave how many ranks they start, and what to do if those do not find each other.
+// The variables in which launchers leave the number of ranks, and the remedy if ranks do not meet.
 struct Announcement {
   const char* variable;
   const char* launcher;

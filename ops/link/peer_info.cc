@@ -29,15 +29,16 @@ std::pair<std::string, std::string> split(const std::string& infos) {
 }  // namespace
 
 void add_peer_info(RuntimeComponents& components, const std::string& info,
-                   decltype(RuntimeComponents::meet) meet) {
+                   decltype(RuntimeComponents::on_peers_known) on_peers_known) {
   components.peer_info = joined(info, components.peer_info);
-  components.meet = [before = std::move(components.meet), meet = std::move(meet)](
-                        const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+  components.on_peers_known = [before = std::move(components.on_peers_known),
+                               on_peers_known = std::move(on_peers_known)](
+                                  const Welcome& welcome, const RuntimeComponents::Alive& alive) {
     Welcome mine = welcome, others = welcome;
     for (std::size_t i = 0; i < welcome.peer_infos.size(); ++i)
       std::tie(mine.peer_infos[i], others.peer_infos[i]) = split(welcome.peer_infos[i]);
     if (before) before(others, alive);
-    meet(mine, alive);
+    on_peers_known(mine, alive);
   };
 }
 

@@ -8,10 +8,10 @@
 
 namespace rueda {
 
-// Adds `info` to what `components` tell the other ranks. When all are there, and what the parts have had to
-// do so far is done, `meet` gets a Welcome in which each rank's peer_info is the one that this part of it has
-// added; empty where that cannot be read. All ranks of a job add the same ones in the same order.
+// Adds `info` to the peer_info that `components` send to the other ranks. When all ranks are known, the parts
+// are called in order. Each part sees in the Welcome only the info that it added on each rank, or an empty
+// one if that is not readable. All ranks of a job add the same parts in the same order.
 void add_peer_info(RuntimeComponents& components, const std::string& info,
-                   decltype(RuntimeComponents::meet) meet);
+                   decltype(RuntimeComponents::on_peers_known) on_peers_known);
 
 }  // namespace rueda

@@ -17,7 +17,7 @@ constexpr std::byte kNear{1};
 constexpr std::byte kFar{0};
 constexpr std::byte kComplete{3};  // from a leader to rank 0, no other word
 
-// With nothing to come by `far`, what it still has to send moves on only when it is looked at.
+// While nothing is to come by `far`, its pending sends move on only at each look.
 constexpr auto kLookFarEvery = std::chrono::milliseconds(20);
 // The same for `near` in a sleep that waits for `far`.
 constexpr auto kLookNearEvery = std::chrono::milliseconds(1);
@@ -27,7 +27,7 @@ constexpr auto kLookNearEvery = std::chrono::milliseconds(1);
 TreeTransport::TreeTransport(Rank rank, std::unique_ptr<Transport> far, std::unique_ptr<Transport> near)
     : rank_(rank), far_(std::move(far)), near_(std::move(near)) {}
 
-void TreeTransport::meet(const Host& host) {
+void TreeTransport::connect(const Host& host) {
   owner_.check();
   host_ = host;
   const Rank leader = host.ranks.front();
@@ -48,7 +48,7 @@ void TreeTransport::meet(const Host& host) {
   tell_if_complete();
 }
 
-// What the other end of an edge says: a member its reach, the leader how the edge goes.
+// Takes the word of an edge's other end: a member tells its reach, the leader tells the edge's way.
 void TreeTransport::take_word(Rank from, std::byte word) {
   if (!host_) {
     early_.emplace_back(from, word);

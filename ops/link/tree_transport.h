@@ -15,16 +15,16 @@
 namespace rueda {
 
 // Purpose: `near` carries the edges between the leader of a host, its lowest rank, and the host's other
-// ranks, as far as both ends can; `far` carries the rest, and everything until meet(). Owned by the
+// ranks, as far as both ends can; `far` carries the rest, and everything until connect(). Owned by the
 // background thread.
 //
-// Both ends of an edge must agree, and messages stay in order: after meet() the member says over `far` how
-// far it got, the leader answers whether the edge is near; until then each holds back what it has for the
-// other. So all that follows goes one way. (The start of a job has nothing on its way between two ranks when
-// they meet.) Words of this agreement and other messages differ by a byte at their end.
+// Both ends of an edge must agree, and messages stay in order. After connect() the member reports its
+// mappings over `far`. The leader chooses the way. Meanwhile both sides keep their messages. (The start of a
+// job has nothing on its way between two ranks when they connect.) Words of this agreement and other messages
+// differ by a byte at their end.
 class TreeTransport final : public Transport {
  public:
-  // Who shares this host, as this rank found it.
+  // The ranks of this host, as this rank found them.
   struct Host {
     std::vector<Rank> ranks;   // this rank too, ascending
     std::vector<Rank> mapped;  // those that `near` reaches, this rank too if it can be reached at all
@@ -34,7 +34,7 @@ class TreeTransport final : public Transport {
 
   TreeTransport(Rank rank, std::unique_ptr<Transport> far, std::unique_ptr<Transport> near);
 
-  void meet(const Host& host);
+  void connect(const Host& host);
   // At the leader: every rank of the job is on this host, and each reaches all others.
   bool complete() const { return host_ && host_->everybody && host_complete(); }
   // At rank 0: on the host of this leader each rank reaches all others. Each leader says so once, by `far`.
@@ -43,10 +43,10 @@ class TreeTransport final : public Transport {
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;
   std::vector<Rank> lost(Time now) override;
-  // Where `near` carries all that can come: then `far` is looked at now and then only.
+  // Returns true if `near` carries all messages that can come: then `far` is looked at only now and then.
   bool rings_doorbell() const override;
   bool quiet() const override { return rings_doorbell() && near_->quiet(); }
-  // What comes by `near` rings the doorbell, and does not end the sleep.
+  // A message by `near` rings the doorbell, and does not end the sleep.
   bool wait(Duration longest) override;
   std::string obstacle() const override { return far_->obstacle(); }
   bool only_reaches_root() const override { return far_->only_reaches_root(); }
@@ -82,10 +82,10 @@ class TreeTransport final : public Transport {
   Rank rank_;
   std::unique_ptr<Transport> far_;
   std::unique_ptr<Transport> near_;
-  std::optional<Host> host_;                       // from meet() on
+  std::optional<Host> host_;                       // from connect() on
   Reach reach_ = Reach::not_the_leader;            // of this rank
   std::map<Rank, Edge> edges_;                     // inside the host; all others are far
-  std::vector<std::pair<Rank, std::byte>> early_;  // words that came before meet()
+  std::vector<std::pair<Rank, std::byte>> early_;  // words that came before connect()
   std::size_t near_edges_ = 0;
   std::set<Rank> complete_;  // at rank 0: leaders that have said so
   bool told_complete_ = false;

@@ -19,15 +19,15 @@ class LocalCopy {
  public:
   LocalCopy(const Plan& plan, const ConstTensorView& input, const TensorView& output, bool scales,
             const Memory& memory)
-      : plan_(plan), place_(output, memory), elements_(input.elements()) {
-    place_.prepare();
-    const bool in_place = place_.data() == input.data && input.contiguous();
-    if (!in_place) packing_ = kernels::Packing::pack(place_.data(), input);
+      : plan_(plan), output_(output, memory), elements_(input.elements()) {
+    output_.prepare();
+    const bool in_place = output_.data() == input.data && input.contiguous();
+    if (!in_place) packing_ = kernels::Packing::pack(output_.data(), input);
     if (!scales || (plan.prescale_factor == 1.0 && plan.postscale_factor == 1.0)) scaled_ = elements_;
   }
 
   // False when all has been done.
-  bool advance() { return packing_.advance() > 0 || scale_some() || place_.advance(); }
+  bool advance() { return packing_.advance() > 0 || scale_some() || output_.advance(); }
 
  private:
   // values = values * prescale * postscale, by way of the accumulator's type as any other reduction.
@@ -40,7 +40,7 @@ class LocalCopy {
     if (!sum_) sum_.emplace(kBlock * size_of(accumulator_of(plan_.dtype)));
     for (; scaled_ < end; scaled_ += std::min(kBlock, end - scaled_)) {
       const std::int64_t count = std::min(kBlock, end - scaled_);
-      std::byte* values = place_.data() + scaled_ * size;
+      std::byte* values = output_.data() + scaled_ * size;
       kernels.load(sum_->data(), values, count, {plan_.prescale_factor, 1});
       kernels.store(values, sum_->data(), count, {plan_.postscale_factor, 1});
     }
@@ -48,7 +48,7 @@ class LocalCopy {
   }
 
   const Plan& plan_;
-  ContiguousOutput place_;
+  ContiguousOutput output_;
   kernels::Packing packing_;
   std::int64_t elements_;
   std::int64_t scaled_ = 0;

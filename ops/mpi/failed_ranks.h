@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPI knows of ranks that have failed: MPICH does, by its extension; others say nothing.
+// The failed ranks that MPI knows of: MPICH tells them by its extension; others say nothing.
 #pragma once
 
 #include <mpi.h>

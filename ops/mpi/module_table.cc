@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What librueda finds in librueda_mpi.
+// The functions that librueda finds in librueda_mpi.
 #include "ops/mpi/communicator_ranks.h"
 #include "ops/mpi/mpi_module.h"
 #include "ops/mpi/over_mpi.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an MPI call returned, as an error of ours.
+// Turns the error code of an MPI call into a BackendError.
 #pragma once
 
 #include <mpi.h>

@@ -104,9 +104,9 @@ void MpiGroup::finish() {
 
 std::optional<Rank> MpiGroup::of_world(Rank world_rank) const {
   if (world_ranks_.empty()) return world_rank < size_ ? std::optional(world_rank) : std::nullopt;
-  const auto place = std::ranges::find(world_ranks_, world_rank);
-  if (place == world_ranks_.end()) return std::nullopt;
-  return static_cast<Rank>(place - world_ranks_.begin());
+  const auto found = std::ranges::find(world_ranks_, world_rank);
+  if (found == world_ranks_.end()) return std::nullopt;
+  return static_cast<Rank>(found - world_ranks_.begin());
 }
 
 }  // namespace rueda

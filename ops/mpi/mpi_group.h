@@ -14,9 +14,9 @@
 
 namespace rueda {
 
-// Purpose: some ranks of MPI_COMM_WORLD, or all, with two communicators of our own that return errors. Made
-// once for each list of ranks, by MpiRuntime, whose mutex guards it while it starts; then only read, but for
-// what the background thread counts. Lives until the process ends.
+// Purpose: some ranks of MPI_COMM_WORLD, or all, with two communicators of our own that return errors.
+// MpiRuntime makes one for each list of ranks, and its mutex guards the group while it starts. Then it is
+// only read, but for the counts of the background thread. Lives until the process ends.
 class MpiGroup {
  public:
   // In the order in which the job numbers them; empty: all. Throws InvalidArgument for ranks that do not

@@ -9,7 +9,7 @@ namespace rueda {
 
 Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
   owner_.check();
-  const Ticket ticket = free_place(peer, bytes.size());
+  const Ticket ticket = free_ticket(peer, bytes.size());
   check_peer(MPI_Isend(bytes.data(), message_count(bytes.size()), MPI_BYTE, peer, static_cast<int>(tag),
                        group_.data(), &messages_[ticket].request),
              peer);
@@ -18,7 +18,7 @@ Ticket MpiLink::post_send(Rank peer, ConstBytes bytes, Tag tag) {
 
 Ticket MpiLink::post_receive(Rank peer, MutableBytes bytes, Tag tag) {
   owner_.check();
-  const Ticket ticket = free_place(peer, std::nullopt);
+  const Ticket ticket = free_ticket(peer, std::nullopt);
   check_peer(MPI_Irecv(bytes.data(), message_count(bytes.size()), MPI_BYTE, peer, static_cast<int>(tag),
                        group_.data(), &messages_[ticket].request),
              peer);
@@ -64,7 +64,7 @@ void MpiLink::check_peer(int rc, Rank peer) {
   throw PeerGone{peer};
 }
 
-Ticket MpiLink::free_place(Rank peer, std::optional<std::size_t> sends) {
+Ticket MpiLink::free_ticket(Rank peer, std::optional<std::size_t> sends) {
   if (free_.empty()) {
     free_.push_back(messages_.size());
     messages_.emplace_back();

@@ -33,7 +33,7 @@ class MpiLink final : public Link {
   };
 
   void check_peer(int rc, Rank peer);
-  Ticket free_place(Rank peer, std::optional<std::size_t> sends);
+  Ticket free_ticket(Rank peer, std::optional<std::size_t> sends);
 
   MpiGroup& group_;
   std::vector<Message> messages_;

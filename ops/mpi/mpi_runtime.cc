@@ -113,33 +113,33 @@ std::string library_version() {
 
 constexpr const char* kAllCall = "MPI begins when every rank of the job has called init()";
 
-[[noreturn]] void give_up(double patience, const std::string& why) {
+[[noreturn]] void give_up(double timeout, const std::string& why) {
   throw PeerLost(Status::peer_lost(
       fmt::format("init: rank {} waited {} s in vain: {}. Start every rank, or allow more time by "
                   "RUEDA_START_TIMEOUT.",
-                  rank_from_launcher().value_or("?"), patience, why)));
+                  rank_from_launcher().value_or("?"), timeout, why)));
 }
 
 }  // namespace
 
-MpiRuntime& MpiRuntime::instance(double patience) {
+MpiRuntime& MpiRuntime::instance(double timeout) {
   if (is_finalized()) {
     throw BackendError(Status::backend_error(
         "The program has finalised MPI already. Call rueda::init() before MPI_Finalize()."));
   }
   static MpiRuntime runtime;
   std::lock_guard lock(runtime.mutex_);
-  if (!runtime.start(clock_now() + from_seconds(patience))) give_up(patience, kAllCall);
+  if (!runtime.start(clock_now() + from_seconds(timeout))) give_up(timeout, kAllCall);
   return runtime;
 }
 
-MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double patience) {
+MpiGroup& MpiRuntime::group(std::vector<Rank> world_ranks, double timeout) {
   std::lock_guard lock(mutex_);
   if (are_all_ranks(world_ranks, started_ranks())) world_ranks.clear();
   std::unique_ptr<MpiGroup>& group = groups_[world_ranks];
   if (!group) group = std::make_unique<MpiGroup>(world_ranks);
-  if (group->start(clock_now() + from_seconds(patience))) return *group;
-  give_up(patience, world_ranks.empty() ? kAllCall : condition_of_start(world_ranks));
+  if (group->start(clock_now() + from_seconds(timeout))) return *group;
+  give_up(timeout, world_ranks.empty() ? kAllCall : condition_of_start(world_ranks));
 }
 
 // Goes on from wherever an earlier call gave up.

@@ -18,20 +18,20 @@
 
 namespace rueda {
 
-// Purpose: MPI as Rueda uses it: started (or adopted from the program) once for the process, with the groups
-// of ranks that have made up jobs. What blocks until every rank has come is done on a thread of its own or
-// without blocking, so that nobody waits for longer than he wants. The one object is guarded by its mutex
-// while it starts, then only read; it lives until the process ends. An exit handler finalises MPI if we began
-// it, unless a peer was lost (MPI_Finalize would wait for it).
+// Purpose: MPI as Rueda uses it, with the groups of ranks that have made up jobs. MPI is started once for the
+// process, or adopted from the program. A call that waits for every rank runs on a thread of its own or
+// without blocking, so nobody waits longer than he wants. The mutex guards the one object while it starts.
+// Then it is only read; it lives until the process ends. An exit handler finalises MPI if we began it, unless
+// a peer was lost (MPI_Finalize would wait for it).
 class MpiRuntime {
  public:
   // Throws BackendError if MPI gives less than MPI_THREAD_MULTIPLE, cannot start or is over, and PeerLost if
-  // it has not started within `patience` seconds. It goes on starting: a later call waits again.
-  static MpiRuntime& instance(double patience);
+  // it has not started within `timeout` seconds. It goes on starting: a later call waits again.
+  static MpiRuntime& instance(double timeout);
 
   // The processes with these ranks in MPI_COMM_WORLD; empty: all. Each of them calls it, with the same list.
   // Throws PeerLost as instance() does, and InvalidArgument for an impossible list.
-  MpiGroup& group(std::vector<Rank> world_ranks, double patience);
+  MpiGroup& group(std::vector<Rank> world_ranks, double timeout);
 
   const std::string& host() const { return host_; }
   AgentLine& agent() { return AgentLine::of_this_process(); }

@@ -18,12 +18,12 @@ bool MpiTransport::Message::done() {
   return flag != 0;
 }
 
-// What was sent last (the end of the job, or why it failed) should still arrive; a lost peer must not keep
+// The last messages (the end of the job, or why it failed) should still arrive; a lost peer must not block
 // us.
 MpiTransport::~MpiTransport() {
-  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   try {
-    while (!sending_.empty() && std::chrono::steady_clock::now() < patience) {
+    while (!sending_.empty() && std::chrono::steady_clock::now() < deadline) {
       retire_sent();
       sched_yield();
     }
@@ -77,9 +77,9 @@ void MpiTransport::retire_sent() {
   while (!sending_.empty() && sending_.front().done()) sending_.pop_front();
 }
 
-// Both who can know are asked ten times a second: MPICH, within milliseconds of the death (asking costs about
-// 0.1 ms), and the agent, which also knows how the process ended. What MPICH alone says is passed on a little
-// later, so that the reason can be told first; that of a rank that ended well never comes.
+// Asks both sources ten times a second. MPICH knows within milliseconds of the death (asking costs about 0.1
+// ms); the agent also knows how the process ended. A loss that MPICH alone reports is passed on a little
+// later, so that the reason can come first. The agent reports no reason for a rank that ended well.
 std::vector<Rank> MpiTransport::lost(Time now) {
   if (now - looked_for_lost_ < std::chrono::milliseconds(100)) return {};
   looked_for_lost_ = now;

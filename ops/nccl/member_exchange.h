@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What members of a process set tell each other before devices may begin.
+// The exchange between the members of a process set before devices may begin.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class MemberExchange {
   // As a Work's; given_up where some member has abandoned it.
   Work::Step step() { return work_->step(); }
   void abandon() { work_->abandon(); }
-  // What the members gave, one after another in their order, once it is done.
+  // The bytes of all members, one after another in their order, once the exchange is done.
   Reader received() const;
 
  private:

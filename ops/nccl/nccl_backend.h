@@ -12,9 +12,9 @@
 
 namespace rueda {
 
-// Purpose: the backend of Plans that NCCL can carry out as they are meant, whose ranks agree on what they
-// have to by `link`. A process set that turns out not to be able to goes by way of the host. Owned by the
-// background thread; `link` outlives it.
+// Purpose: the backend of Plans that NCCL can carry out as they are meant. The ranks agree by `link`. A
+// process set that turns out not to be able to goes by way of the host. Owned by the background thread;
+// `link` outlives it.
 class NcclBackend final : public Backend {
  public:
   NcclBackend(LinkBackend& link, std::shared_ptr<NcclState> state, std::shared_ptr<DeviceSides> sides)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call of NCCL returned, as an error of ours.
+// Turns the result of an NCCL call into a BackendError.
 #pragma once
 
 #include <string>

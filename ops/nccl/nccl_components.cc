@@ -52,7 +52,7 @@ void add_nccl(RuntimeComponents& components, const std::shared_ptr<DeviceSides>&
   components.backends.insert(std::ranges::find_if(components.backends, on_devices),
                              std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
   add_peer_info(components, "", [hosts](const Welcome& welcome, const RuntimeComponents::Alive&) {
-    hosts->meet(welcome.hosts);
+    hosts->set_names(welcome.hosts);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes tensors on CUDA devices go by NCCL.
+// Adds the backends that carry tensors on CUDA devices by NCCL.
 #pragma once
 
 #include <memory>

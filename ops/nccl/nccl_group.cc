@@ -15,7 +15,7 @@ constexpr std::size_t kLeastBuffer = std::size_t{1} << 20;  // where it is neede
 
 }  // namespace
 
-// What each member tells. The first one's ids count.
+// The introduction of each member. The ids of the first member count.
 struct NcclGroup::Introduction {
   std::string problem;  // why it cannot; empty if it can
   std::string host;
@@ -43,7 +43,7 @@ NcclGroup::Introduction NcclGroup::read(Reader& reader) {
 // Makes what this rank needs; what that lacks is for all to hear.
 std::string NcclGroup::problem_of_device(Device& device) {
   if (!own_.nccl().problem.empty()) return fmt::format("NCCL cannot be used ({})", own_.nccl().problem);
-  if (!lanes_.empty()) return {};  // made when the members met before
+  if (!lanes_.empty()) return {};  // made when the members connected before
   try {
     device.make_current();
     const bool pinned = reach_ == NcclReach::host;
@@ -155,10 +155,10 @@ void NcclGroup::connect(const std::vector<Introduction>& all) {
     const Introduction& each = all[static_cast<std::size_t>(i)];
     if (reach_ == NcclReach::host && each.host != own_.host) continue;
     if (first == nullptr) first = &each;
-    if (i == index_) connected_place_ = connected_;
+    if (i == index_) connected_index_ = connected_;
     ++connected_;
   }
-  lanes_.connect(first->ids, connected_, connected_place_);
+  lanes_.connect(first->ids, connected_, connected_index_);
 }
 
 void NcclGroup::poll() {
@@ -221,7 +221,7 @@ std::string NcclGroup::problem_of_graph(const Plan& plan, Reader all) {
   return problem;
 }
 
-void NcclGroup::connect_graph(const Plan& plan) { graphs_.connect(plan, connected_, connected_place_); }
+void NcclGroup::connect_graph(const Plan& plan) { graphs_.connect(plan, connected_, connected_index_); }
 
 void NcclGroup::give_up_graph(const Plan& plan) { graphs_.give_up(plan); }
 

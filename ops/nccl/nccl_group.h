@@ -18,7 +18,7 @@
 
 namespace rueda {
 
-// What a rank brings to all groups.
+// The settings and resources that a rank brings to all groups.
 struct NcclOwn {
   std::function<const NcclLibrary&()> nccl;  // asked when a device is used
   std::shared_ptr<NcclMemory> memory;
@@ -51,26 +51,26 @@ class NcclGroup {
   Stage stage() const { return stage_; }
   void set_introducing(bool introducing) { stage_ = introducing ? Stage::introducing : Stage::unknown; }
   // Plans that wait for the group to be connected, as they are started, the same on all members: the first
-  // is the one in which they meet.
+  // is the one that connects them.
   void await(std::uint64_t plan) { waiting_.push_back(plan); }
   bool is_first(std::uint64_t plan) const { return !waiting_.empty() && waiting_.front() == plan; }
   void await_no_more(std::uint64_t plan) { std::erase(waiting_, plan); }
-  // What this rank tells the others: what it has on device `number`; none where it has joined before its
-  // first tensor.
+  // This rank's message to the others about device `number`; there is no device if the rank has joined before
+  // its first tensor.
   Bytes introduction(Devices& devices, std::optional<int> number);
-  // What all have told; NCCL begins to connect, or it is refused, or, where some member knows no device yet,
-  // it stays unknown: whoever has met goes by the host, and a later Plan decides. Whether it is decided.
+  // Takes the introductions of all: NCCL begins to connect, or the group is refused. If some member knows no
+  // device yet, this Plan goes by the host, and a later one decides. Returns true if it is decided.
   bool introduced(Reader all);
   // Whether it is connected by now. Throws BackendError where NCCL says that it cannot be.
   void poll();
 
-  const std::string& problem() const { return problem_; }  // why the last to meet go by the host
+  const std::string& problem() const { return problem_; }  // why the last to connect go by the host
   int device() const { return device_; }
   Rank index() const { return index_; }
   Rank size() const { return members_.count(); }
-  // Those whom NCCL connects, and this rank's place among them.
+  // Those whom NCCL connects, and this rank's index among them.
   Rank connected() const { return connected_; }
-  Rank connected_place() const { return connected_place_; }
+  Rank connected_index() const { return connected_index_; }
   bool on_several_hosts() const { return several_hosts_; }
   std::size_t buffer_bytes() const { return lanes_.buffer_bytes(); }  // that all lanes of all members have
   // Plans take turns; a graph has one of its own.
@@ -82,7 +82,7 @@ class NcclGroup {
   void connect_graph(const Plan& plan);
   // A capture has failed here: NCCL has had calls of its operations that other ranks have not.
   void give_up_graph(const Plan& plan);
-  // Where NCCL reaches a host: as much of the host's memory for what goes on from there.
+  // If NCCL reaches one host only: as much of the host's memory for the way on from there.
   std::byte* pinned_of(const Plan& plan) const { return lanes_.pinned_of(plan); }
   bool has_several_lanes() const { return lanes_.size() > 1; }
   NcclWindows& windows() { return windows_; }
@@ -111,7 +111,7 @@ class NcclGroup {
   Rank index_;
   NcclReach reach_;
   Rank connected_ = 0;
-  Rank connected_place_ = 0;
+  Rank connected_index_ = 0;
   Stage stage_ = Stage::unknown;
   std::deque<std::uint64_t> waiting_;
   std::string problem_;

@@ -28,7 +28,7 @@ NcclGroupWork::~NcclGroupWork() {
 
 Work::Step NcclGroupWork::step() {
   if (staged_) return staged_->step();
-  if (!met_) return meet();
+  if (!connected_) return connect();
   return is_captured() ? carry_out_captured() : carry_out();
 }
 
@@ -45,16 +45,16 @@ Work::Step NcclGroupWork::carry_out_captured() {
 void NcclGroupWork::abandon() {
   abandoned_ = true;
   if (staged_) return staged_->abandon();
-  if (met_) abandon_own();
+  if (connected_) abandon_own();
 }
 
 std::string_view NcclGroupWork::phase() const {
   if (staged_) return staged_->phase();
-  return met_ ? own_phase() : "connecting by NCCL";
+  return connected_ ? own_phase() : "connecting by NCCL";
 }
 
-Work::Step NcclGroupWork::meet() {
-  if (by_the_host_) return go_by_the_host();  // it has failed by that: it meets no second time
+Work::Step NcclGroupWork::connect() {
+  if (by_the_host_) return go_by_the_host();  // it has failed by that: it connects no second time
   if (introductions_) {
     if (const Step step = introductions_->step(); step != Step::done) return step;
     leads_ = false;
@@ -78,7 +78,7 @@ Work::Step NcclGroupWork::meet() {
     case NcclGroup::Stage::introducing: return Step::waiting;
     case NcclGroup::Stage::connecting: group_.poll(); return Step::waiting;
     case NcclGroup::Stage::ready:
-      met_ = true;
+      connected_ = true;
       group_.await_no_more(plan_.number);
       return Step::again;
     case NcclGroup::Stage::refused: break;
@@ -108,7 +108,7 @@ std::optional<int> NcclGroupWork::device_here() const {
 NcclEnd NcclGroupWork::own_end() {
   NcclLane& lane = group_.lane_of(plan_);
   return {context_.state.functions(), lane.comm(), static_cast<cudaStream_t>(lane.queue().stream()),
-          group_.connected(), group_.connected_place()};
+          group_.connected(), group_.connected_index()};
 }
 
 void NcclGroupWork::check_device(const Entry& each) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every Work by NCCL begins with.
+// The first part of every Work by NCCL.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace rueda {
 
-// Where such Works meet; all of it outlives them.
+// The state that such Works share; all of it outlives them.
 struct NcclContext {
   LinkBackend& link;
   NcclState& state;
@@ -22,7 +22,7 @@ struct NcclContext {
   Backend& staged;
 };
 
-// Purpose: a Plan of a group's: the first one has its members meet, the others wait for that; where NCCL
+// Purpose: a Plan of a group's: the first one connects its members, the others wait for that; where NCCL
 // cannot connect them all go by the host. Then the derived Work carries it out.
 class NcclGroupWork : public Work {
  public:
@@ -61,17 +61,17 @@ class NcclGroupWork : public Work {
 
  private:
   Step carry_out_captured();
-  Step meet();
+  Step connect();
   Step go_by_the_host();
   std::optional<int> device_here() const;
 
-  bool met_ = false;
+  bool connected_ = false;
   bool by_the_host_ = false;
-  bool leads_ = false;  // it is this Work in which the group meets
+  bool leads_ = false;  // it is this Work that connects the group
   std::optional<MemberExchange> introductions_;
   std::unique_ptr<Work> staged_;
-  // What stands in for a rank that has joined, from the host's memory by way of pinned memory, or for what
-  // NCCL must not see.
+  // Memory in place of a joined rank's tensor, or of memory that NCCL must not see. The values of a joined
+  // rank come from the host by way of pinned memory.
   struct Temporary {
     BlockPool::Block pinned;
     BlockPool::Block device;

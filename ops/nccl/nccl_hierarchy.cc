@@ -27,7 +27,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
       : NcclGroupWork(plan, entries, context, context.state.group(*plan.members, NcclReach::host)) {
     const Rank rank = context.state.rank();
     RankSet across, inside;
-    for (const std::vector<Rank>& host : hosts->hosts) across.add(RankSet::of(host[hosts->place_of(rank)]));
+    for (const std::vector<Rank>& host : hosts->hosts) across.add(RankSet::of(host[hosts->index_of(rank)]));
     for (const Rank member : hosts->hosts[hosts->host_of(rank)]) inside.add(RankSet::of(member));
     across_ = among(std::move(across));
     inside_ = among(std::move(inside));
@@ -118,11 +118,11 @@ class NcclHierarchyWork final : public NcclGroupWork {
 
   Rank circle() const { return group_.connected(); }
   std::byte* own_share(NcclLane& lane) const {
-    return lane.buffer() + static_cast<std::size_t>(group_.connected_place()) * share_;
+    return lane.buffer() + static_cast<std::size_t>(group_.connected_index()) * share_;
   }
   // Bytes of this rank's share that are of tensors.
   std::size_t own_bytes() const {
-    const std::size_t begin = static_cast<std::size_t>(group_.connected_place()) * share_;
+    const std::size_t begin = static_cast<std::size_t>(group_.connected_index()) * share_;
     return round_ > begin ? std::min(share_, round_ - begin) : 0;
   }
 
@@ -147,14 +147,14 @@ class NcclHierarchyWork final : public NcclGroupWork {
     BatchCopy copy{plan_.dtype, plan_.dtype, into ? before_ : 1.0, {}};
     for (const FusedPiece& piece : FusedRange(plan_, done_, done_ + round_)) {
       const Submission& submission = entries_[piece.tensor].submission();
-      std::byte* const place = lane.buffer() + piece.in_range;
+      std::byte* const memory = lane.buffer() + piece.in_range;
       const auto elements = static_cast<std::int64_t>(piece.bytes / size_of(plan_.dtype));
       if (into) {
         const auto* from = static_cast<const std::byte*>(submission.input.data);
-        copy.pieces.push_back({from + piece.in_tensor, place, elements});
+        copy.pieces.push_back({from + piece.in_tensor, memory, elements});
       } else {
         auto* to = static_cast<std::byte*>(submission.output.data);
-        copy.pieces.push_back({place, to + piece.in_tensor, elements});
+        copy.pieces.push_back({memory, to + piece.in_tensor, elements});
       }
     }
     if (!copy.pieces.empty()) lane.queue().copy(copy);
@@ -187,7 +187,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     entries_across_.emplace_back(std::make_shared<HandleState>(nullptr, std::move(submission)));
     across_.tensors.assign(1, {0, true, entries_across_.front().shared_request});
     across_.buffer_bytes = 0;
-    rueda::place(across_, across_.tensors.front());
+    assign_offset(across_, across_.tensors.front());
     link_work_ = context_.link.start(across_, entries_across_);
     if (abandoned_) link_work_->abandon();
   }
@@ -209,7 +209,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     return Step::again;
   }
 
-  // What NCCL gathers is void where one share of it is, which only its owner knows.
+  // One void share makes all that NCCL gathers void. Only the owner of the share knows, so the members vote.
   Step vote() {
     const Step step = vote_->step();
     if (step == Step::again || step == Step::waiting) return step;
@@ -230,7 +230,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
   }
 
   double before_ = 1.0;
-  Plan across_;  // of the members of equal place
+  Plan across_;  // of the members of equal index
   Plan inside_;  // of those of this host
   std::optional<MemberExchange> vote_;
   std::vector<Entry> entries_across_;

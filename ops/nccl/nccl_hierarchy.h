@@ -14,7 +14,7 @@
 namespace rueda {
 
 // Purpose: reduces inside each host by NCCL, so that each member there has a share of the sum; members of
-// equal place on all hosts allreduce theirs by `link`, through pinned memory; NCCL gathers the shares again.
+// equal index on all hosts allreduce theirs by `link`, through pinned memory; NCCL gathers the shares again.
 // Of n bytes on h hosts with k members each a rank sends and receives 2(h-1)/h n/k. For floating point, where
 // every host has as many members, two at least, and rank 0 wants it (RUEDA_NCCL_HIERARCHY). Owned by the
 // background thread; `link` outlives it.

@@ -62,11 +62,11 @@ std::shared_ptr<const Fence> NcclLane::record() {
   return fence;
 }
 
-void NcclLane::connect(const ncclUniqueId& id, int size, int place) {
+void NcclLane::connect(const ncclUniqueId& id, int size, int index) {
   device_.make_current();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  check(nccl_, nccl_.comm_init_rank_config(&comm_, size, id, place, &config), "ncclCommInitRankConfig");
+  check(nccl_, nccl_.comm_init_rank_config(&comm_, size, id, index, &config), "ncclCommInitRankConfig");
 }
 
 void NcclLane::begin_window(const DeviceWindow& window) {

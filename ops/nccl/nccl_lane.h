@@ -17,10 +17,10 @@ namespace rueda {
 
 // Purpose: operations of a process set that follow one another on the device, and the buffer in which they
 // fuse tensors. No call of it waits: what NCCL has to do takes place on threads of its own, and `ready` tells
-// when it is through. Owned by NcclLanes or NcclGraphs, used by the background thread. Its end waits for the device for
-// 2 s at most; what is not through then is aborted. NCCL ends and aborts a communicator only when the last
-// graph that holds a call of its is destroyed, and the program may keep those: a graph's lane is aborted on a
-// thread of its own, and left to the process where graphs outlive the job.
+// when it is through. Owned by NcclLanes or NcclGraphs, used by the background thread. Its end waits for the
+// device for 2 s at most; what is not through then is aborted. NCCL ends and aborts a communicator only when
+// the last graph that holds a call of its is destroyed, and the program may keep those: a graph's lane is
+// aborted on a thread of its own, and left to the process where graphs outlive the job.
 class NcclLane {
  public:
   enum class Use { plans, graph };
@@ -30,14 +30,14 @@ class NcclLane {
   ~NcclLane();
 
   // Begins to connect with the other members.
-  void connect(const ncclUniqueId& id, int size, int place);
+  void connect(const ncclUniqueId& id, int size, int index);
   // Whether NCCL is through with what it was last asked. Throws BackendError if it has failed.
   bool ready();
   // Begins to tell NCCL of memory in which all members work at the same offsets. It stays until after this.
   void begin_window(const DeviceWindow& window);
   // Begins to have NCCL forget it; the lane is idle.
   void end_window(const DeviceWindow& window);
-  // What runs on the device ends, here and soon with the others. Never throws.
+  // Ends the work on the device, here and soon on the other ranks. Never throws.
   void abort();
   // Of a graph's: the same, in its own time.
   void abort_aside();

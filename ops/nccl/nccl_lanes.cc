@@ -33,8 +33,8 @@ void NcclLanes::agree(std::size_t count, std::size_t bytes) {
   buffer_bytes_ = bytes;
 }
 
-void NcclLanes::connect(const std::vector<std::string>& ids, int size, int place) {
-  for (std::size_t i = 0; i < lanes_.size(); ++i) lanes_[i]->connect(id_of(ids.at(i)), size, place);
+void NcclLanes::connect(const std::vector<std::string>& ids, int size, int index) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) lanes_[i]->connect(id_of(ids.at(i)), size, index);
 }
 
 bool NcclLanes::ready() const {
@@ -63,13 +63,13 @@ void NcclLanes::tend(bool failed, bool connected) {
   }
 }
 
-void NcclGraphs::connect(const Plan& plan, int size, int place) { of(plan).connect(id_of(id_), size, place); }
+void NcclGraphs::connect(const Plan& plan, int size, int index) { of(plan).connect(id_of(id_), size, index); }
 
 void NcclGraphs::give_up(const Plan& plan) {
   if (const auto found = lanes_.find(graph_of(plan)); found != lanes_.end()) found->second->give_up();
 }
 
-// What NCCL says of theirs is asked always.
+// Asks NCCL each time about every lane of a graph that is not given up.
 void NcclGraphs::tend(bool failed) {
   for (const auto& [key, lane] : lanes_) {
     if (failed) {

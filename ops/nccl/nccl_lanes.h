@@ -31,7 +31,7 @@ class NcclLanes {
   void agree(std::size_t count, std::size_t bytes);
   std::size_t buffer_bytes() const { return buffer_bytes_; }
   // Begins to connect them with the other members, by an id for each, as it was told.
-  void connect(const std::vector<std::string>& ids, int size, int place);
+  void connect(const std::vector<std::string>& ids, int size, int index);
   // Whether NCCL is through with what all were last asked. Throws BackendError if it has failed.
   bool ready() const;
   bool idle() const;
@@ -63,7 +63,7 @@ class NcclGraphs {
   NcclLane& of(const Plan& plan) const { return *lanes_.at(graph_of(plan)); }
   // Begins to connect one, by the id that was told last.
   void set_id(std::string id) { id_ = std::move(id); }
-  void connect(const Plan& plan, int size, int place);
+  void connect(const Plan& plan, int size, int index);
   // Does nothing where the graph has none.
   void give_up(const Plan& plan);
   void tend(bool failed);

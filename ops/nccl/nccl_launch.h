@@ -33,9 +33,9 @@ struct NcclReduction {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
   bool made = false;
-  // What the results are to be multiplied by afterwards, in float32: 16-bit floats cannot say every factor,
-  // and NCCL has those of the elements' type. Not less than 1 if it can be: sums do not overflow where
-  // results do not.
+  // The factor for the results afterwards, in float32: 16-bit floats cannot say every factor, and NCCL's
+  // factors are of the elements' type. Not less than 1 if possible: then sums do not overflow if results do
+  // not.
   double rest = 1.0;
 };
 // Without a factor.
@@ -48,7 +48,7 @@ NcclReduction reduction_of(const NcclEnd& end, const Plan& plan, DataType dtype)
 // When NCCL is through with it.
 void release(const NcclEnd& end, const NcclReduction& reduction);
 
-// Some elements, from here to there; one place for both: in place.
+// Some elements, from here to there; one address for both: in place.
 struct NcclRun {
   const void* from = nullptr;
   void* to = nullptr;

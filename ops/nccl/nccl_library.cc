@@ -43,15 +43,15 @@ std::vector<std::string> beside_torch() {
   return found;
 }
 
-// What is no NCCL at all is passed over. With words on each where there is none.
-void* open_library(std::span<const std::string> places, std::string& problem) {
+// Skips candidates that are no NCCL. If none is left, `problem` has words on each.
+void* open_library(std::span<const std::string> candidates, std::string& problem) {
   constexpr const char* kEvery = "ncclGetVersion";
-  for (const std::string& place : places) {
-    void* const library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const std::string& candidate : candidates) {
+    void* const library = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library != nullptr && ::dlsym(library, kEvery) != nullptr) return library;
     const std::string words = library == nullptr
                                   ? ::dlerror()
-                                  : fmt::format("{} is of version unknown and lacks {}", place, kEvery);
+                                  : fmt::format("{} is of version unknown and lacks {}", candidate, kEvery);
     problem += (problem.empty() ? "" : "; ") + words;
   }
   return nullptr;
@@ -109,10 +109,10 @@ std::string problem_of(const NcclLibrary& nccl, const std::string& missing) {
 
 }  // namespace
 
-NcclLibrary load_nccl(std::span<const std::string> places) {
+NcclLibrary load_nccl(std::span<const std::string> candidates) {
   NcclLibrary nccl;
   std::string trouble;
-  void* const library = open_library(places, trouble);
+  void* const library = open_library(candidates, trouble);
   if (library == nullptr) {
     nccl.problem = fmt::format("{}; {}", trouble, remedy());
     return nccl;
@@ -127,9 +127,9 @@ NcclLibrary load_nccl(std::span<const std::string> places) {
 
 const NcclLibrary& nccl_library() {
   static const NcclLibrary library = [] {
-    std::vector<std::string> places = beside_torch();
-    places.insert(places.begin(), kSoname);
-    return load_nccl(places);
+    std::vector<std::string> candidates = beside_torch();
+    candidates.insert(candidates.begin(), kSoname);
+    return load_nccl(candidates);
   }();
   return library;
 }
@@ -142,8 +142,8 @@ std::string nccl_report() {
   if (!nccl.problem.empty()) return fmt::format("{} (library: {})", built, nccl.problem);
   std::string words = fmt::format("library {}, {}", words_of(nccl.version), nccl.path);
   // Here nothing has loaded torch's.
-  for (const std::string& place : beside_torch()) {
-    const NcclLibrary other = load_nccl({&place, 1});
+  for (const std::string& candidate : beside_torch()) {
+    const NcclLibrary other = load_nccl({&candidate, 1});
     if (other.problem.empty() && other.path != nccl.path)
       words += fmt::format("; with torch {}, {}", words_of(other.version), other.path);
   }

@@ -55,7 +55,7 @@ struct NcclLibrary {
 
 // The first of these that there is: paths, or names, of which the loader knows where they are and whether
 // they are in the process already.
-NcclLibrary load_nccl(std::span<const std::string> places);
+NcclLibrary load_nccl(std::span<const std::string> candidates);
 // Loads it at the first call: the one that is in the process already, else the system's, else the one that
 // lies beside torch.
 const NcclLibrary& nccl_library();

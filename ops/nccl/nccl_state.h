@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the backends of NCCL share.
+// The state that the backends of NCCL share.
 #pragma once
 
 #include <algorithm>

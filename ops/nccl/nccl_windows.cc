@@ -20,40 +20,40 @@ Told read(Reader& reader) {
   told.brought = reader.get<std::uint8_t>() != 0;
   told.known = reader.get<std::uint8_t>() != 0;
   told.window.bytes = static_cast<std::size_t>(reader.get_size());
-  told.window.places = reader.get_list<DeviceWindow::Place>(1, [](Reader& r) {
-    DeviceWindow::Place place;
-    place.name = r.get_string();
-    place.offset = static_cast<std::size_t>(r.get_size());
-    place.bytes = static_cast<std::size_t>(r.get_size());
-    return place;
+  told.window.slots = reader.get_list<DeviceWindow::Slot>(1, [](Reader& r) {
+    DeviceWindow::Slot slot;
+    slot.name = r.get_string();
+    slot.offset = static_cast<std::size_t>(r.get_size());
+    slot.bytes = static_cast<std::size_t>(r.get_size());
+    return slot;
   });
   told.in_use = reader.get_list<std::uint8_t>(1, [](Reader& r) { return r.get<std::uint8_t>(); });
   return told;
 }
 
-// What is wrong with a window whatever others have.
+// The fault of a window by itself, without a look at other ranks; empty if it has none.
 std::string problem_of(const DeviceWindow& window) {
   std::size_t end = 0;
-  for (const DeviceWindow::Place& place : window.places) {
-    if (place.offset % kFusionAlignment != 0 || place.offset < end || place.offset > window.bytes ||
-        place.bytes > window.bytes - place.offset) {
+  for (const DeviceWindow::Slot& slot : window.slots) {
+    if (slot.offset % kFusionAlignment != 0 || slot.offset < end || slot.offset > window.bytes ||
+        slot.bytes > window.bytes - slot.offset) {
       return fmt::format(
-          "its window of {} bytes has '{}' at {}, {} bytes; places begin at multiples of {}, one behind the "
+          "its window of {} bytes has '{}' at {}, {} bytes; slots begin at multiples of {}, one behind the "
           "other, inside",
-          window.bytes, place.name, place.offset, place.bytes, kFusionAlignment);
+          window.bytes, slot.name, slot.offset, slot.bytes, kFusionAlignment);
     }
-    end = place.offset + place.bytes;
+    end = slot.offset + slot.bytes;
   }
   return {};
 }
 
 std::string difference_between(const DeviceWindow& mine, const DeviceWindow& other, Rank rank) {
-  if (mine.bytes != other.bytes || mine.places.size() != other.places.size()) {
-    return fmt::format("its window has {} bytes and {} places, that of rank {} has {} and {}; share the same",
-                       mine.bytes, mine.places.size(), rank, other.bytes, other.places.size());
+  if (mine.bytes != other.bytes || mine.slots.size() != other.slots.size()) {
+    return fmt::format("its window has {} bytes and {} slots, that of rank {} has {} and {}; share the same",
+                       mine.bytes, mine.slots.size(), rank, other.bytes, other.slots.size());
   }
-  const auto [a, b] = std::ranges::mismatch(mine.places, other.places);
-  if (a == mine.places.end()) return {};
+  const auto [a, b] = std::ranges::mismatch(mine.slots, other.slots);
+  if (a == mine.slots.end()) return {};
   return fmt::format(
       "its window has '{}' at {} ({} bytes), that of rank {} '{}' at {} ({} bytes); share the same", a->name,
       a->offset, a->bytes, rank, b->name, b->offset, b->bytes);
@@ -68,11 +68,11 @@ Bytes NcclWindows::words(const DeviceWindow* window, bool known) const {
   writer.put(static_cast<std::uint8_t>(known));
   if (window == nullptr) window = &none;
   writer.put_size(window->bytes);
-  writer.put_count(window->places.size());
-  for (const DeviceWindow::Place& place : window->places) {
-    writer.put_string(place.name);
-    writer.put_size(place.offset);
-    writer.put_size(place.bytes);
+  writer.put_count(window->slots.size());
+  for (const DeviceWindow::Slot& slot : window->slots) {
+    writer.put_string(slot.name);
+    writer.put_size(slot.offset);
+    writer.put_size(slot.bytes);
   }
   writer.put_count(windows_.size());
   for (const Window& each : windows_) writer.put(static_cast<std::uint8_t>(each.in_use()));
@@ -101,8 +101,8 @@ NcclWindows::Verdict NcclWindows::compare(Reader all, const RankSet& members) co
 }
 
 void NcclWindows::add(std::shared_ptr<const DeviceWindow> window, bool registered) {
-  for (const DeviceWindow::Place& place : window->places)
-    spots_[place.name] = {windows_.size(), place.offset, place.bytes, nullptr};
+  for (const DeviceWindow::Slot& slot : window->slots)
+    spots_[slot.name] = {windows_.size(), slot.offset, slot.bytes, nullptr};
   windows_.push_back({std::move(window), registered});
 }
 
@@ -139,8 +139,8 @@ void NcclWindows::used(std::span<const PlanTensor> tensors, const std::shared_pt
 bool NcclWindows::registered_at(const void* memory) const {
   return std::ranges::any_of(windows_, [&](const Window& each) {
     const auto begin = reinterpret_cast<std::uintptr_t>(each.shared->memory.get());
-    const auto place = reinterpret_cast<std::uintptr_t>(memory);
-    return each.registered && place >= begin && place < begin + each.shared->bytes;
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    return each.registered && address >= begin && address < begin + each.shared->bytes;
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places of tensors that all members of a group have in windows.
+// Slots of tensors that all members of a group have in windows.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace rueda {
 
-// Purpose: which tensor has its place where, the same on all members of a group: so each knows without asking
+// Purpose: which tensor has its slot where, the same on all members of a group: so each knows without asking
 // that an operation goes there everywhere. NCCL leaves it undefined what happens where some members pass
 // memory that it knows and others do not. Owned by an NcclGroup, used by the background thread.
 class NcclWindows {
@@ -27,7 +27,7 @@ class NcclWindows {
     std::size_t bytes = 0;
     std::shared_ptr<const Fence> used;  // behind what has last worked there; null: nothing has
   };
-  // What the members have told of the windows that they are about to share.
+  // The members' verdict on the windows that they are about to share.
   struct Verdict {
     bool shared = false;            // all brought one
     bool registered = false;        // NCCL can know it on all of them
@@ -35,8 +35,8 @@ class NcclWindows {
     std::vector<std::size_t> gone;  // windows that nobody has any use for, ascending
   };
 
-  // What a member tells; `known`: whether NCCL can know its memory. Null where it brings none. And which of
-  // those that there are nobody else here holds.
+  // A member's message; `known`: whether NCCL can know its memory. `window` is null if the member brings
+  // none. The message also tells which shared windows are in use here.
   Bytes words(const DeviceWindow* window, bool known) const;
   Verdict compare(Reader all, const RankSet& members) const;
 
@@ -47,8 +47,8 @@ class NcclWindows {
   void remove(std::size_t window);
   // Null where a tensor of that name and size has none.
   const Spot* find(const std::string& name, std::size_t bytes) const;
-  // What the device is given next on `stream` comes after all that has worked in these tensors' places,
-  // whichever stream had it, and then: all that has been given is behind `fence`.
+  // Holds back the next work on `stream` until all earlier work in these tensors' slots is over, on whichever
+  // stream it was. used(): all work that has been given is behind `fence`.
   void hold_back(DeviceStream stream, std::span<const PlanTensor> tensors) const;
   void used(std::span<const PlanTensor> tensors, const std::shared_ptr<const Fence>& fence);
   std::byte* at(const Spot& spot) const { return windows_[spot.window].shared->memory.get() + spot.offset; }

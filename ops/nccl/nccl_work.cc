@@ -210,12 +210,12 @@ DataType NcclWork::travels_as() const {
   return plan_.compression == Compression::fp16 ? DataType::float16 : DataType::bfloat16;
 }
 
-// Whether it would work in places in windows, if its tensors had them. A graph's communicator knows none.
+// Whether it would work in slots of windows, if its tensors had them. A graph's communicator knows none.
 bool NcclWork::takes_window() const {
   return plan_.operation == Operation::allreduce && !narrows() && plan_.capture == 0;
 }
 
-// Whether all its tensors have places in windows, and may be there: the same on all ranks.
+// Whether all its tensors have slots in windows, and may be there: the same on all ranks.
 bool NcclWork::in_window() const {
   if (!takes_window()) return false;
   return std::ranges::all_of(plan_.tensors, [&](const PlanTensor& tensor) {

@@ -12,10 +12,10 @@
 
 namespace rueda {
 
-// Purpose: asks the other ranks what must be known before, gives the device its part, and is over then. What
-// all ranks are about to give their devices cannot be taken back: so whatever may fail on one of them comes
-// before its vote. All go through the same exchanges, who has been abandoned too; only a vote is abandoned,
-// by which the others hear of it.
+// Purpose: asks the other ranks for all they must agree on, gives the device its part, and is over then. Work
+// given to devices cannot be taken back, so every step that may fail on some rank comes before its vote. All
+// ranks go through the same exchanges, also an abandoned one; only a vote is abandoned. By it the others hear
+// of it.
 class NcclWork final : public NcclGroupWork {
  public:
   enum class Stage { window, graph, sizes, output, vote, turn, registering, giving_back, warming, launched };
@@ -66,7 +66,7 @@ class NcclWork final : public NcclGroupWork {
   int warm_ = 0;  // what a graph's lane has been given before it
 };
 
-// What is done or awaited, for reports.
+// The current step of the Work, for reports.
 std::string_view to_string(NcclWork::Stage stage);
 
 }  // namespace rueda

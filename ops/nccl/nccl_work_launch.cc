@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an NcclWork gives the device.
+// The operations that an NcclWork gives the device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ bool NcclWork::warm_up() {
 
 namespace {
 
-// The tensors of a Plan between their places and a buffer in which they travel as elements of some type.
+// The tensors of a Plan between their own memory and a buffer in which they travel as elements of some type.
 BatchCopy between(const Plan& plan, std::span<Entry> entries, std::byte* buffer, DataType travels_as,
                   bool packs) {
   BatchCopy copy;
@@ -72,11 +72,11 @@ BatchCopy between(const Plan& plan, std::span<Entry> entries, std::byte* buffer,
              there = static_cast<std::int64_t>(size_of(travels_as));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Submission& submission = entries[i].submission();
-    std::byte* const place = buffer + plan.tensors[i].offset / size * there;
+    std::byte* const memory = buffer + plan.tensors[i].offset / size * there;
     const std::int64_t elements = submission.input.elements();
     if (elements == 0) continue;
-    copy.pieces.push_back(packs ? CopyPiece{submission.input.data, place, elements}
-                                : CopyPiece{place, submission.output.data, elements});
+    copy.pieces.push_back(packs ? CopyPiece{submission.input.data, memory, elements}
+                                : CopyPiece{memory, submission.output.data, elements});
   }
   return copy;
 }
@@ -108,17 +108,17 @@ void NcclWork::launch_reductions(const NcclEnd& end, NcclLane& lane) {
   launch_allreduce(end, reduction_, runs);
 }
 
-// Tensors that lie somewhere else between there and their places, scaled where they come out.
+// Tensors that lie somewhere else between there and their slots, scaled where they come out.
 BatchCopy NcclWork::window_copy(bool into) const {
   BatchCopy copy{plan_.dtype, plan_.dtype, into ? 1.0 : reduction_.rest, {}};
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Submission& submission = entries_[i].submission();
     const std::int64_t elements = submission.input.elements();
     if (elements == 0) continue;
-    std::byte* const place =
+    std::byte* const memory =
         group_.windows().at(*group_.windows().find(plan_.tensors[i].name(), submission.input.bytes()));
-    const void* const from = into ? submission.input.data : place;
-    void* const to = into ? place : submission.output.data;
+    const void* const from = into ? submission.input.data : memory;
+    void* const to = into ? memory : submission.output.data;
     if (from != to || copy.factor != 1.0) copy.pieces.push_back({from, to, elements});
   }
   return copy;
@@ -149,9 +149,9 @@ std::vector<NcclRun> NcclWork::runs_in_window(NcclLane& lane) {
   return runs;
 }
 
-// What lies in a window that NCCL knows, and is no tensor of this Plan there, or is none on another rank,
-// goes by way of other memory: where some members pass what NCCL knows and others do not, anything may
-// happen. What fits the lane's buffer, which such a Plan does not need, lies there: then nothing can fail.
+// Moves a tensor to other memory if it lies in a window that NCCL knows, unless all ranks have it there for
+// this Plan. NCCL leaves the outcome undefined if only some members pass memory that it knows. A tensor that
+// fits uses the lane's buffer, which such a Plan does not need: then nothing can fail.
 void NcclWork::keep_apart(Entry& entry, NcclLane& lane) {
   Submission& submission = entry.submission();
   const std::size_t bytes = submission.input.bytes();
@@ -171,7 +171,7 @@ void NcclWork::keep_apart(Entry& entry, NcclLane& lane) {
   if (submission.output.data != nullptr) submission.output.data = apart;
 }
 
-// On the device. Where there is none the job ends: other ranks may have begun.
+// Memory on the device. If there is none the job ends: other ranks may have begun.
 std::byte* NcclWork::memory_for(const Request& request, const ConstTensorView& values, std::size_t bytes) {
   try {
     return temporary(values, bytes);

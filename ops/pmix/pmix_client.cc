@@ -18,7 +18,7 @@ namespace {
 using Text = std::optional<std::string>;
 
 // Slurm takes values within a millisecond. After the loss of a host it can be busy for half a minute.
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kTimeout{1};
 
 [[noreturn]] void blame_launcher(const std::string& why) {
   cannot_start(
@@ -100,11 +100,11 @@ void PmixClient::publish(const std::string& key, const std::string& value) {
     const PmixStatus status = library.put(kPmixGlobal, key.c_str(), &given);
     return status == kPmixSuccess ? library.commit() : status;
   });
-  if (taken_.wait_for(kPatience) != std::future_status::ready) {
+  if (taken_.wait_for(kTimeout) != std::future_status::ready) {
     log(LogLevel::warning,
         "rank {}: the launcher has not taken the address of this rank, by PMIx, within {} s. It may be busy "
         "with a host that has failed. The job starts once the launcher has it.",
-        rank(), kPatience.count());
+        rank(), kTimeout.count());
   } else if (const PmixStatus status = taken_.get(); status != kPmixSuccess) {
     blame_launcher(fmt::format("answers PMIx_Commit by '{}'", library_.words(status)));
   }

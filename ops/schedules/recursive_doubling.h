@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recursive doubling and halving: who exchanges what with whom, one after the other. Pure arithmetic.
 //
-// Doubling: in round i the places v and v XOR 2^i exchange what they have combined so far: after log2 n
-// rounds all have everything. Where n is no power of two, the places from the largest power of two P on first
-// give theirs to v - P, and get the result last.
+// Doubling: in round i indices v and v XOR 2^i exchange their values combined so far. After log2 n rounds all
+// have everything. If n is no power of two, P is the largest one below n. The indices from P on first give
+// their values to v - P, and get the result last.
 //
-// Halving, for a power of two: the vector is cut into n segments. In round i the same places exchange halves
+// Halving, for a power of two: the vector is cut into n segments. In round i the same indices exchange halves
 // of the segments that both still combine, each keeping the other half; after log2 n rounds each has one
 // segment complete, and the rounds are gone back to gather them. Twice the messages, and of all bytes
 // 2 (n-1)/n.
 //
 //                0        1        2        3
-//   round 0   01..     ..23     01..     ..23     the segments that a place has combined with its peer's
+//   round 0   01..     ..23     01..     ..23     the segments that an index has combined with its peer's
 //   round 1   0...     ..2.     .1..     ...3     ... complete
 //
 // Whoever stands lower is on the left, so both sides of an exchange compute the same bits. For a power of two
@@ -41,7 +41,7 @@ struct PairStep {
     exchange_result,  // both
   };
   Kind kind = Kind::exchange;
-  Rank peer = 0;  // a place
+  Rank peer = 0;  // an index
   Segments sent;
   Segments received;  // from then on combined, or complete, here
 
@@ -52,7 +52,7 @@ struct PairStep {
   }
 };
 
-// What `index` of `size` does with a vector of one segment.
+// The steps of `index` of `size` with a vector of one segment.
 std::vector<PairStep> doubling_steps(Rank index, Rank size);
 // ... of `size` segments. `size` is a power of two.
 std::vector<PairStep> halving_steps(Rank index, Rank size);

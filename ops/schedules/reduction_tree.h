@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which values of several ranks are combined where it is fixed: a balanced tree.
 //
-// On the left of the root are as many members as the largest power of two below their number: 2 of 4, and 4
-// of 5 to 8. Each side is such a tree again: ((0+1)+(2+3))+(4+5). So 2^i members that begin at a multiple of
-// 2^i are a subtree, whose sum one of them may bring: 4 ranks, 2 that have combined two values each, and one
-// that has combined 4 come to the same bits.
+// The left of the root has as many members as the largest power of two below their number. So it has 2 of 4,
+// and 4 of 5 to 8. Each side is such a tree again: ((0+1)+(2+3))+(4+5). So 2^i members that begin at a
+// multiple of 2^i are a subtree, and one of them may bring its sum. 4 ranks, 2 ranks with two values each,
+// and one rank with 4 values come to the same bits.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@ RingSchedule::RingSchedule(Shape shape) : shape_(std::move(shape)) {
 }
 
 // Rounds of `depth` chunks; in a round all steps, in a step the round's chunks.
-RingSchedule::Place RingSchedule::place(std::int64_t number) const {
+RingSchedule::Position RingSchedule::position(std::int64_t number) const {
   const std::int64_t round = number / (steps_ * shape_.depth);
   const std::int64_t first_chunk = round * shape_.depth;
   const std::int64_t width = std::min(shape_.depth, chunks_ - first_chunk);
@@ -27,12 +27,12 @@ RingSchedule::Place RingSchedule::place(std::int64_t number) const {
 }
 
 std::int64_t RingSchedule::forwards(std::int64_t number) const {
-  const Place at = place(number);
+  const Position at = position(number);
   return at.step == 0 ? -1 : number - at.width;
 }
 
 RingSchedule::Piece RingSchedule::piece(std::int64_t number, Rank sender) const {
-  const Place at = place(number);
+  const Position at = position(number);
   const std::int64_t n = shape_.size;
   Piece result;
   result.first = at.step == 0;
@@ -53,7 +53,7 @@ RingSchedule::Piece RingSchedule::piece(std::int64_t number, Rank sender) const 
 // The first segment that a rank sends is the first complete one that it receives.
 std::int64_t RingSchedule::overwrites(std::int64_t number) const {
   if (!shape_.reduces) return -1;
-  const Place at = place(number);
+  const Position at = position(number);
   return at.step == shape_.size - 1 ? number - at.width * (shape_.size - 1) : -1;
 }
 

@@ -9,9 +9,9 @@
 // in each half, which is optimal.
 //
 // Segments are cut into `chunks` pieces so that moving one overlaps with reducing another. Messages are
-// numbered in the order in which they are sent: `depth` chunks at a time go through all steps, then the next
-// `depth` chunks. What rank r sends as number k is what rank r+1 receives as number k. Except at step 0,
-// number k passes on what number `forwards(k)` brought.
+// numbered in the order of sending. `depth` chunks at a time go through all steps, then the next `depth`
+// chunks. Rank r+1 receives number k of rank r as its number k. Except at step 0, number k passes on the data
+// of number `forwards(k)`.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class RingSchedule {
 
   std::int64_t messages() const { return messages_; }
   Piece sent(std::int64_t number) const { return piece(number, shape_.rank); }
-  // What the previous rank sends.
+  // The piece that the previous rank sends as `number`.
   Piece received(std::int64_t number) const {
     return piece(number, (shape_.rank + shape_.size - 1) % shape_.size);
   }
@@ -62,12 +62,12 @@ class RingSchedule {
   static std::vector<std::int64_t> line_bounds(std::int64_t elements, Rank size, DataType dtype);
 
  private:
-  struct Place {
+  struct Position {
     std::int64_t step;
     std::int64_t chunk;
     std::int64_t width;  // chunks in this round
   };
-  Place place(std::int64_t number) const;
+  Position position(std::int64_t number) const;
   Piece piece(std::int64_t number, Rank sender) const;
 
   Shape shape_;

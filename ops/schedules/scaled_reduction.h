@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reducing algorithm is asked to do, apart from where the data is.
+// The reduction that an algorithm is to carry out, without the memory of the data.
 #pragma once
 
 #include "core/control/messages/plan.h"

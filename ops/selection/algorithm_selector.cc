@@ -28,7 +28,7 @@ bool can_pair(const Plan& plan, Rank ranks) {
   return ranks > 1 && (plan.reduction_order == ReductionOrder::any || is_power_of_two(ranks));
 }
 
-// What is sent in halves costs as many bytes as around a ring, where those are compressed.
+// Returns true if halving costs no more bytes than a ring: only a ring compresses its messages.
 bool can_halve(const Plan& plan, Rank ranks) {
   return plan.compression == Compression::none && is_power_of_two(ranks);
 }
@@ -75,8 +75,8 @@ Pairing AlgorithmSelector::pairing(const Plan& plan, Rank ranks, Rank on_a_host)
   return plan.buffer_bytes <= most.halving && can_halve(plan, ranks) ? Pairing::halving : Pairing::none;
 }
 
-void AlgorithmSelector::meet(Link& link, Rank rank, const std::vector<std::string>& hosts,
-                             const std::function<void()>& alive) {
+void AlgorithmSelector::measure(Link& link, Rank rank, const std::vector<std::string>& hosts,
+                                const std::function<void()>& alive) {
   const std::optional<LinkCosts> known = rank == 0 && fixed_.doubling < 0 ? saved() : std::nullopt;
   const bool wanted = fixed_.doubling < 0 && !known;
   const std::optional<LinkCosts> measured = measure_costs(link, rank, hosts, wanted, alive);

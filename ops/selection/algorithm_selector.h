@@ -14,10 +14,10 @@
 
 namespace rueda {
 
-// For `ranks`, as many as `on_a_host` of which share a network card. Of B bytes doubling sends
-// doubling_rounds() times all, and reduces as often; halving sends 2 log2(ranks) messages that are
-// 2 (ranks - 1) / ranks times all, and the ring 2 (ranks - 1) times a ranks-th, one message after the other,
-// and both reduce half of it. Only the ring overlaps moving with reducing: from kMostPaired on it is used.
+// `on_a_host` of the `ranks` share a card. Doubling sends the vector doubling_rounds() times, and reduces it
+// as often. Halving sends 2 log2(ranks) messages, the ring 2 (ranks - 1) one after the other. Each of the two
+// sends 2 (ranks - 1) / ranks of the vector, and reduces half of that. Only the ring sends and reduces at the
+// same time, so it takes all vectors above kMostPaired.
 struct PairedBytes {
   std::int64_t doubling = 0;  // at most so many go by doubling
   std::int64_t halving = 0;   // ... longer ones by halving, of a power of two of ranks; the rest by the ring
@@ -36,9 +36,10 @@ class AlgorithmSelector {
 
   // Once all ranks are there, on each of them: rank 0 reads or measures what messages cost, in a job of
   // several hosts, and says so in its log.
-  void meet(Link& link, Rank rank, const std::vector<std::string>& hosts, const std::function<void()>& alive);
+  void measure(Link& link, Rank rank, const std::vector<std::string>& hosts,
+               const std::function<void()>& alive);
 
-  // What meet() finds.
+  // Takes the costs that measure() finds.
   void use(const LinkCosts& costs, Rank on_a_host) {
     costs_ = costs;
     on_a_host_ = on_a_host;

@@ -23,11 +23,11 @@
 namespace rueda {
 namespace {
 
-constexpr std::uint32_t kAtOnce = 4;     // messages, before it is asked whether more follow
-constexpr double kRootPatience = 0.9;    // seconds, of rank 0 for all of it
-constexpr double kOthersPatience = 2.0;  // of the others, until the rest begin and then for all of it
-// Where many ranks share few cores: after some time of waiting for a message a rank leaves its core to those
-// that have something to do, for a quarter of that time.
+constexpr std::uint32_t kAtOnce = 4;    // messages, before it is asked whether more follow
+constexpr double kRootTimeout = 0.9;    // seconds, of rank 0 for all of it
+constexpr double kOthersTimeout = 2.0;  // of the others, until the rest begin and then for all of it
+// If many ranks share few cores, a rank that waits for a message first yields for this long. Then the rank
+// sleeps for a quarter of the time that it has waited, to leave its core to others.
 constexpr auto kSpinning = std::chrono::microseconds(200);
 constexpr Duration kShortestNap = std::chrono::microseconds(50), kLongestNap = std::chrono::milliseconds(5);
 constexpr std::size_t kMostOfFile = 64 << 10;
@@ -46,9 +46,9 @@ class Exchanges {
   static constexpr std::uint32_t kMostBytes = 64 << 10;
 
   // `crowded`: many ranks share few cores.
-  Exchanges(Link& link, double patience, bool crowded, const std::function<void()>& alive)
-      : wire_(link, link.largest_tag()),
-        end_(clock_now() + from_seconds(patience)),
+  Exchanges(Link& link, double timeout, bool crowded, const std::function<void()>& alive)
+      : channel_(link, link.largest_tag()),
+        end_(clock_now() + from_seconds(timeout)),
         crowded_(crowded),
         alive_(alive) {}
 
@@ -58,7 +58,7 @@ class Exchanges {
     return each_step(ranks, index, {sent_.data(), bytes}, {received_.data(), bytes}, [](const PairStep&) {});
   }
 
-  // What the first of `ranks` gives, on each of them; nothing once the time is over.
+  // The number that the first of `ranks` gives, on each of them; nothing once the time is over.
   std::optional<std::uint32_t> hear_from_the_first(std::span<const Rank> ranks, Rank index,
                                                    std::uint32_t number) {
     std::uint32_t known = index == 0 ? number : 0, theirs = 0;
@@ -77,8 +77,8 @@ class Exchanges {
     return std::ranges::all_of(doubling_steps(index, size), [&](const PairStep& step) {
       const Rank peer = ranks[static_cast<std::size_t>(step.peer)];
       Transfer receive, send;
-      if (step.receives()) receive = wire_.receive(peer, received);
-      if (step.sends()) send = wire_.send(peer, sent);
+      if (step.receives()) receive = channel_.receive(peer, received);
+      if (step.sends()) send = channel_.send(peer, sent);
       if (!finish(receive, send)) return false;
       done(step);
       return true;
@@ -99,7 +99,7 @@ class Exchanges {
     return true;
   }
 
-  Channel wire_;
+  Channel channel_;
   Time end_;
   bool crowded_;
   const std::function<void()>& alive_;
@@ -180,7 +180,7 @@ std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<
   if (first.size() < 2) return std::nullopt;
   const auto here = std::ranges::count(hosts, hosts[static_cast<std::size_t>(rank)]);
   const bool crowded = std::cmp_greater(here, 2 * std::thread::hardware_concurrency());
-  Exchanges exchanges(link, rank == 0 ? kRootPatience : kOthersPatience, crowded, alive);
+  Exchanges exchanges(link, rank == 0 ? kRootTimeout : kOthersTimeout, crowded, alive);
   std::vector<Rank> all(hosts.size());
   std::iota(all.begin(), all.end(), 0);
   const std::optional<double> message = seconds_of(kShort, exchanges, all, rank, wanted);

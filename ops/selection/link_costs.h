@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a message between two hosts costs, measured when a job starts or read from a file of an earlier one.
+// The costs of a message between two hosts, measured at a job's start or read from an earlier job's file.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ struct LinkCosts {
 std::optional<LinkCosts> measure_costs(Link& link, Rank rank, const std::vector<std::string>& hosts,
                                        bool wanted, const std::function<void()>& alive);
 
-// Files hold a line for each link: "tcp message_us=43.1 byte_ns=40.2". What there is for `link`; nothing, and
-// a status that is ok, without a file or without a line; an error where a line of it cannot be read.
+// Files hold a line for each link: "tcp message_us=43.1 byte_ns=40.2". Returns the costs of `link`. Without a
+// file or a line there are no costs and the status is ok; an unreadable line is an error.
 struct SavedCosts {
   std::optional<LinkCosts> costs;
   Status status;

@@ -9,8 +9,8 @@
 
 namespace rueda::ops {
 
-// The parts of this process's rank: over MPI when it is one of several, else alone. `ranks`: those of all
-// that were started that make up the job; empty: all.
+// The parts of this process's rank, by the BootstrapMethod that find_launch() returns. `ranks`: the started
+// ranks that make up the job; empty: all.
 RuntimeComponents defaults(const Config& config, const std::vector<Rank>& ranks);
 
 // The same for a rank that is described already.

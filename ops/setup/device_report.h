@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this Rueda was built with for devices, and what it finds here.
+// The device support that this Rueda was built with, and the devices of this machine.
 #pragma once
 
 #include <string>

@@ -24,9 +24,9 @@ namespace rueda {
 // that wait for it see that. Others may still be in its buffers: its next Plan in the area begins when all
 // members have left this one.
 //
-// `written` and `taken` notify who awaits this member's (PeerGroup::ring_who_awaits), kVoid all. `left`
-// notifies those that wait for it and have said so
-// (`wanted`, then one more look; who leaves stores `left`, then looks at `wanted`; all seq_cst).
+// A store to `written` or `taken` rings the members that await this one (PeerGroup::ring_who_awaits). kVoid
+// rings all members. A store to `left` rings members whose `wanted` is set. A waiting member sets `wanted`,
+// then looks at `left` once more. A leaving member stores `left`, then looks at `wanted`. All are seq_cst.
 class AreaProgress {
  public:
   AreaProgress(std::uint64_t plan, const WorkContext& context, InlineVectors& lists);

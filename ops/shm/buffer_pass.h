@@ -32,7 +32,7 @@ class ChunkedOperation {
   // Whether a chunk that was taken has come back; if so `finish` puts what has come into the buffers of all.
   virtual bool back(std::size_t) { return true; }
   virtual void finish(std::size_t /*chunk*/, std::span<std::byte* const> /*buffers*/) {}
-  // Whether all know enough to run the journeys out, as an abandoned Work does; until then it goes on.
+  // True when every rank knows the whole schedule. Before that an abandoned Work continues.
   virtual bool can_run_out() const { return true; }
 
  protected:

@@ -47,7 +47,7 @@ std::string LocalPeers::peer_info() const {
   return own == mapped_.end() ? std::string() : to_bytes(own->second.segment->handle());
 }
 
-void LocalPeers::meet(const Welcome& welcome) {
+void LocalPeers::connect(const Welcome& welcome) {
   of_host_.clear();
   for (Rank rank = 0; rank < static_cast<Rank>(welcome.hosts.size()); ++rank) {
     if (welcome.hosts[rank] != welcome.hosts[rank_]) continue;
@@ -56,7 +56,7 @@ void LocalPeers::meet(const Welcome& welcome) {
     if (const Status status = open(rank, welcome.peer_infos[rank]); !status.ok())
       log(LogLevel::info, "rank {} shares no memory with rank {}: {}", rank_, rank, status.message);
   }
-  if (reaches(rank_)) contents(rank_).met.store(1);
+  if (reaches(rank_)) contents(rank_).connected.store(1);
   doors_until_ = clock_now() + kDoorsOpen;
 }
 
@@ -132,10 +132,11 @@ void LocalPeers::serve_doors() {
 
 // Nobody comes in after the start of the job.
 void LocalPeers::close_doors(Time now) {
-  const bool all_have_met =
-      mapped_.size() == of_host_.size() &&
-      std::ranges::all_of(mapped_, [](const auto& peer) { return peer.second.segment->contents().met != 0; });
-  if (all_have_met || now > doors_until_) doors_.clear();
+  const bool all_have_connected =
+      mapped_.size() == of_host_.size() && std::ranges::all_of(mapped_, [](const auto& peer) {
+        return peer.second.segment->contents().connected != 0;
+      });
+  if (all_have_connected || now > doors_until_) doors_.clear();
 }
 
 LocalPeers::Mapped LocalPeers::mapped(std::shared_ptr<Segment> segment, Descriptor process) {
@@ -160,7 +161,7 @@ bool LocalPeers::map_window(Mapped& peer) {
   return peer.window != nullptr;
 }
 
-// Where one cannot be mapped, no other attempt is made.
+// Stops at the first window that cannot be mapped.
 bool LocalPeers::map_windows(PeerGroup& peers) {
   for (const PeerGroup::Member& member : peers.members) {
     if (map_window(mapped_.at(member.rank))) continue;

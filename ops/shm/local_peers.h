@@ -33,7 +33,7 @@ class LocalPeers {
   // For the Introduction; empty without a segment.
   std::string peer_info() const;
   // Opens the segments of all who name the same host.
-  void meet(const Welcome& welcome);
+  void connect(const Welcome& welcome);
 
   // Segment::claim_wide_areas() of this rank's, if it has one.
   Status claim_wide_areas();
@@ -78,7 +78,7 @@ class LocalPeers {
 
   Rank rank_;
   std::shared_ptr<Window> window_;
-  std::list<FdPassing> doors_;  // to this rank's segment and window, until all of the host have met
+  std::list<FdPassing> doors_;  // to this rank's segment and window, until all of the host have connected
   Time doors_until_ = Time::max();
   std::vector<Rank> of_host_;
   std::map<Rank, Mapped> mapped_;

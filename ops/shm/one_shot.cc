@@ -180,7 +180,7 @@ class ShortAllreduce final : public OneShot {
         accumulation_(reduction_.accumulation()) {}
 
  private:
-  std::size_t place_of(std::size_t i) const {
+  std::size_t offset_of(std::size_t i) const {
     return static_cast<std::size_t>(plan_.tensors[i].offset) / value_size_ * accumulation_.sum_size;
   }
 
@@ -190,9 +190,9 @@ class ShortAllreduce final : public OneShot {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const ConstTensorView& input = entries_[i].submission().input;
       const auto elements = static_cast<std::size_t>(input.elements());
-      std::byte* const to = stores().streamed() ? loaded.data() : slot + place_of(i);
+      std::byte* const to = stores().streamed() ? loaded.data() : slot + offset_of(i);
       accumulation_.values->load(to, contiguous(input, room), elements, reduction_.prescale);
-      if (stores().streamed()) stores().copy(slot + place_of(i), to, elements * accumulation_.sum_size);
+      if (stores().streamed()) stores().copy(slot + offset_of(i), to, elements * accumulation_.sum_size);
     }
   }
 
@@ -201,7 +201,7 @@ class ShortAllreduce final : public OneShot {
     alignas(64) Block sum;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const auto elements = static_cast<std::size_t>(entries_[i].submission().input.elements());
-      tree.combine(sum.data(), slots(), place_of(i), elements);
+      tree.combine(sum.data(), slots(), offset_of(i), elements);
       unpack(entries_[i].submission().output, sum.data(), elements);
     }
   }
@@ -220,7 +220,7 @@ class ShortAllreduce final : public OneShot {
   const kernels::Accumulation& accumulation_;
 };
 
-// Who gives waits for nobody.
+// The root of a broadcast waits for nobody.
 class ShortBroadcast final : public OneShot {
  public:
   ShortBroadcast(const Plan& plan, Entry& entry, const WorkContext& context)

@@ -36,12 +36,12 @@ struct PeerGroup {
 
   std::size_t size() const { return members.size(); }
   Rank rank() const { return members[index].rank; }  // this rank
-  // Rings those who sleep and await this rank; it has stored before what they look for. `awaited` is the word
-  // in which a member has said whom it awaits. Whoever waits for many awaits one after the other, so that it
-  // is not woken by each of them.
+  // Rings sleeping members that await this rank. Store the value first. `awaited` gives the word in which a
+  // member names the rank that it awaits. A member that waits for several awaits one at a time, so not each
+  // of them wakes it.
   //
-  // A member says whom it awaits by await(), then looks once more. All these accesses are seq_cst: it sees
-  // what was stored, or is rung.
+  // A member calls await(), then looks once more. All these accesses are seq_cst: the member sees the stored
+  // value, or is rung.
   template <class Awaited>
   void ring_who_awaits(Awaited awaited) const {
     for (std::size_t i = 0; i < members.size(); ++i) {
@@ -64,15 +64,15 @@ struct PeerGroup {
   }
 };
 
-// What this rank remembers about a slot or an area of its segment: the last Plan that used it, and who took
-// part; of an area also the last Plan of which this rank saw that nobody is in its buffers any more.
+// This rank's memory of a slot or an area of its segment: the last Plan that used it, and its members. For an
+// area also the last Plan of which this rank saw that nobody is in its buffers any more.
 struct LastUse {
   std::uint64_t plan = 0;
   const PeerGroup* peers = nullptr;  // null: plan is 0
   std::uint64_t over = 0;
 };
 
-// Where a Work runs, while it is made: the slot of a one-shot, or the area of a StagedWork.
+// The context in which a Work is made: the slot of a one-shot, or the area of a StagedWork.
 struct WorkContext {
   const PeerGroup& peers;
   std::size_t number;               // of the slot or area; the same on all members

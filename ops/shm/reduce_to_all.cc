@@ -70,13 +70,13 @@ void reduce_everywhere(const ScaledReduction& reduction, std::span<const std::by
   const auto sum = destinations.size() == sources.size() ? one_pass(reduction, sources.size()) : nullptr;
   if (sum == nullptr) return reduce_in_blocks(reduction, sources, destinations, elements, stores);
   std::array<const void*, 4> copies{};
-  std::array<void*, 4> places{};
+  std::array<void*, 4> targets{};
   for (std::size_t i = 0; i < sources.size(); ++i) {
     copies[i] = sources[i];
-    places[i] = destinations[i];
+    targets[i] = destinations[i];
   }
   const unsigned others = ((1U << destinations.size()) - 1) & ~(1U << stores.own);
-  sum(copies.data(), places.data(), elements, reduction.postscale, stores.streamed ? others : 0);
+  sum(copies.data(), targets.data(), elements, reduction.postscale, stores.streamed ? others : 0);
 }
 
 void sum_up(const ScaledReduction& reduction, std::span<const std::byte* const> sources, std::byte* sums,

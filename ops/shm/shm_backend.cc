@@ -31,8 +31,8 @@ bool fits_plan(const Entry& entry, const Plan& plan, const PlanTensor& tensor) {
   return plan.operation != Operation::broadcast || submission.output.elements() == tensor.elements();
 }
 
-// What this rank's way of storing depends on. Of operations whose ranks differ a Plan knows the size of some
-// rank's tensor only.
+// The number of bytes that decides how this rank stores. If an operation's tensors differ by rank, a Plan
+// knows the size of some rank's tensor only.
 std::uint64_t bytes_of(const Plan& plan, std::span<const Entry> entries) {
   const bool own = traits(plan.operation).ragged_first_axis;
   return static_cast<std::uint64_t>(own ? entries.front().submission().input.bytes() : plan.buffer_bytes);

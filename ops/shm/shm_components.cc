@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-// Who this rank shares its host with. In a job of several hosts it makes room for what goes between them.
+// The ranks of this rank's host. In a job of several hosts this makes room for the data between them.
 TreeTransport::Host host_of(Rank rank, LocalPeers& local_peers, std::size_t size) {
   TreeTransport::Host host;
   host.ranks = local_peers.of_host();
@@ -64,10 +64,10 @@ SharedMemory add_shared_memory(RuntimeComponents& components, std::size_t slots)
   };
   add_peer_info(components, local_peers->peer_info(),
                 [=](const Welcome& welcome, const RuntimeComponents::Alive&) {
-                  local_peers->meet(welcome);
-                  inside->meet(rank);
-                  hosts->meet(welcome.hosts);
-                  whole->meet(host_of(rank, *local_peers, welcome.hosts.size()));
+                  local_peers->connect(welcome);
+                  inside->connect(rank);
+                  hosts->set_names(welcome.hosts);
+                  whole->connect(host_of(rank, *local_peers, welcome.hosts.size()));
                 });
   auto near_only = [hosts](const Plan& plan) {
     const std::shared_ptr<const HostGroups> groups = hosts->groups(plan);

@@ -10,7 +10,7 @@
 
 namespace rueda {
 
-// What other backends may use too.
+// The objects that other backends may use too.
 struct SharedMemory {
   std::shared_ptr<LocalPeers> local_peers;
   std::shared_ptr<Hosts> hosts;

@@ -10,12 +10,12 @@
 
 namespace rueda {
 
-// What was sent last (the end of the job, or why it failed) should still fit; a lost peer must not keep us.
+// The last messages (the end of the job, or why it failed) should still fit; a lost peer must not block us.
 ShmTransport::~ShmTransport() {
-  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   try {
     while (std::ranges::any_of(edges_, [](const Edge& edge) { return !edge.writer.empty(); }) &&
-           std::chrono::steady_clock::now() < patience) {
+           std::chrono::steady_clock::now() < deadline) {
       flush();
       sched_yield();
     }
@@ -24,7 +24,7 @@ ShmTransport::~ShmTransport() {
   local_peers_->end();
 }
 
-void ShmTransport::meet(Rank rank) {
+void ShmTransport::connect(Rank rank) {
   const Rank leader = local_peers_->of_host().front();
   for (Rank peer : local_peers_->of_host()) {
     if (peer == rank || (rank != leader && peer != leader) || !local_peers_->reaches(peer)) continue;

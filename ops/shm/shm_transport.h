@@ -13,15 +13,15 @@
 namespace rueda {
 
 // Purpose: the edges between the leader of a host, its lowest rank, and the others: two rings each, in the
-// segment of the one that is not the leader. Owned by the background thread. Empty until meet(). A ring
+// segment of the one that is not the leader. Owned by the background thread. Empty until connect(). A ring
 // that is corrupted throws BackendError, which ends the job.
 class ShmTransport final : public Transport {
  public:
   explicit ShmTransport(std::shared_ptr<LocalPeers> local_peers) : local_peers_(std::move(local_peers)) {}
   ~ShmTransport() override;
 
-  // The neighbours have met.
-  void meet(Rank rank);
+  // Once LocalPeers has connected.
+  void connect(Rank rank);
 
   void send(Rank to, Bytes bytes) override;
   std::optional<Envelope> receive() override;

@@ -129,12 +129,12 @@ class StagedAllreduce final : public StagedWork {
     if (flow_ != nullptr) flow_->finished(start_of(chunk) + bytes_in(chunk));
   }
 
-  bool put_in_places() override { return tensors_.put_in_places(); }
+  bool copy_back() override { return tensors_.copy_back(); }
 
   std::size_t bytes_moved() const override { return total_; }
 
-  // From the end on: what was written last is in a cache still. What comes from devices comes from its
-  // beginning on, on some ranks by a StreamingProgress; all must take the same chunk, so the Plan decides.
+  // Chunks go from the end on: the bytes written last are still in a cache. Device tensors go from the
+  // beginning on, on some ranks by a StreamingProgress. All must take the same chunk, so the Plan decides.
   std::size_t start_of(std::size_t chunk) const {
     return (plan_.device == DeviceKind::host ? chunks() - 1 - chunk : chunk) * chunk_;
   }

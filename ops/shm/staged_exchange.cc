@@ -35,10 +35,6 @@ Range piece_of(Range whole, std::size_t piece, std::size_t size) {
   return {begin, std::min(begin + size, whole.end)};
 }
 
-std::size_t row_bytes(const Request& request) {
-  return static_cast<std::size_t>(row_element_count(request.shape)) * size_of(request.dtype);
-}
-
 // Purpose: what these have in common: one tensor in, one out.
 class Exchange : public StagedWork {
  public:
@@ -51,7 +47,7 @@ class Exchange : public StagedWork {
  protected:
   bool prepare() override { return input_.advance(); }
   void unpack(std::size_t, const std::byte*) override {}
-  bool put_in_places() override { return false; }
+  bool copy_back() override { return false; }
 
   // As many chunks as `bytes` need, after `before` others; larger ones where a count could not say so many.
   void cut(std::size_t bytes, std::size_t before = 0) {
@@ -68,12 +64,12 @@ class Exchange : public StagedWork {
     stores().copy(to, from, bytes);
     moved_ += bytes;
   }
-  // Out of a buffer into the output, what all others read there, too.
+  // Copies bytes that all other members read too from a buffer into the output.
   void take_shared(std::byte* to, std::byte* from, std::size_t bytes) {
     if (members() == 2) return take_own(to, from, bytes);
     put(to, from, bytes);
   }
-  // What this rank alone reads there: its lines may move here, unless what comes next is streamed there.
+  // Takes bytes that only this rank reads: their lines may move here, unless more is streamed there.
   void take_own(std::byte* to, std::byte* from, std::size_t bytes) {
     if (large_ || stores().streamed()) return put(to, from, bytes);
     kernels::take_out(to, from, bytes);
@@ -138,7 +134,7 @@ class Broadcast final : public Exchange {
     const Range part = piece_of({0, bytes_}, chunk, chunk_);
     take_shared(output_.data() + part.begin, buffers[root_], part.bytes());
   }
-  bool put_in_places() override { return output_.advance(); }
+  bool copy_back() override { return output_.advance(); }
 
   const std::size_t root_;
   ContiguousOutput output_;
@@ -354,6 +350,7 @@ std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkContext& c
     case Operation::reduce:
     case Operation::gather:
     case Operation::scatter:
+    case Operation::message:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

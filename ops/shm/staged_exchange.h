@@ -12,9 +12,9 @@ namespace rueda::staged_exchange {
 
 bool fits(const Plan& plan);
 
-// Each rank packs what it gives to others, and takes what is its own out of the buffers of all. What goes to
-// one rank only, and what is reduced, is cut into as many pieces a chunk as there are ranks, so that all have
-// something to take at a time. Where the numbers of rows differ by rank (allgather, alltoall), chunk 0 tells
+// Each rank packs its values for others, and takes its own values out of the buffers of all. Values for one
+// rank only, and values to be reduced, are cut into as many pieces a chunk as there are ranks. So all have
+// something to take at a time. If the numbers of rows differ by rank (allgather, alltoall), chunk 0 tells
 // them. Cost of n bytes that a rank gives: one copy in, one out.
 std::unique_ptr<Work> start(const Plan& plan, Entry& entry, const WorkContext& context, const Memory& memory);
 

@@ -58,7 +58,7 @@ Work::Step StagedWork::step() {
         }
         break;
       }
-      case State::unpacking: return put_in_places() ? Step::again : leave(Step::done);
+      case State::unpacking: return copy_back() ? Step::again : leave(Step::done);
       case State::abandoning_offer:
       case State::abandoning: return run_out_and_leave();
     }

@@ -57,15 +57,15 @@ class StagedWork : public Work, protected ChunkedOperation {
 
   // Before anything is shared; called again until it says false. May throw WorkFailure.
   virtual bool prepare() = 0;
-  // What the others need to find this rank's tensors in shared memory: how many bytes it has, kOfferBytes at
-  // most and as many on all members that offer, or 0 where they do not lie there.
+  // The size of this rank's offer, by which the others find its tensors in shared memory. At most
+  // kOfferBytes, and as many on all members that offer; 0 if the tensors do not lie there.
   virtual std::size_t offer_bytes() const { return 0; }
   virtual void offer(std::byte* /*room*/) const {}
   // A piece of this rank's part, of the tensors of all; called again until it says done. May throw
   // WorkFailure.
   virtual Step take_in_place(std::span<std::byte* const> /*offers*/) { return Step::done; }
-  // When all is over here; called again until it says false.
-  virtual bool put_in_places() = 0;
+  // When all is over here: copies a piece of an output back. Called again until it says false.
+  virtual bool copy_back() = 0;
   // Of an abandoned Work: ends its journeys to other hosts. Called again until it says done.
   virtual Step run_out() { return Step::done; }
   virtual std::string_view journey() const { return {}; }  // as phase() says it

@@ -10,7 +10,7 @@ namespace {
 constexpr double kFast = 0.05;  // ns a byte, 3 a line: no memory takes them faster
 constexpr double kBetter = 0.9;
 constexpr double kSlower = 1.25;  // from one operation to the next; a single one may have lost its core
-constexpr double kMoved = 2;      // several in a row were slower: it may be another place
+constexpr double kMoved = 2;      // several in a row were slower: it may be on another core
 constexpr int kLeastSpan = 4;
 constexpr int kMostSpan = 1024;   // each rank tries by itself, and all wait for the slowest
 constexpr int kTrialOfCache = 4;  // the first ones find what was streamed in memory

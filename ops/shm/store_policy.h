@@ -11,13 +11,13 @@
 
 namespace rueda {
 
-// Purpose: whether operations of about one size store results through this core's cache or stream them past
-// it. Through the cache each line comes here first: near each other, cores exchange lines several times as
-// fast as memory takes them. Between cores that share no cache, lines that their owner has got from memory
-// come several times slower than that; lines that go to and fro come fast. No table of the machine says which
-// it is: what a tensor went through before counts, and virtual cores move. So operations are timed; what is
-// slow is tried the other way now and then, and the quicker way kept; the more often that was in vain, the
-// rarer, until the way kept has become much slower than it was. Owned by the ShmBackend.
+// Purpose: decides if operations of about one size store results through this core's cache, or stream them
+// past it. A normal store first fetches the line. Between near cores this is several times as fast as a store
+// to memory. Between cores without a common cache it is several times as slow, if the line's owner got it
+// from memory; a line that goes to and fro still comes fast. No table of the machine tells which: the
+// tensor's past counts, and virtual cores move. So operations are timed. If they are slow, sometimes one
+// tries the other way, and the faster way wins. Useless trials become rarer until the time gets much worse.
+// Owned by the ShmBackend.
 class StorePolicy {
  public:
   // The way of the next operation.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank tells the others so that they can connect to it.
+// The addresses and the secret by which other ranks connect to a rank.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace rueda {
 
 using TcpSecret = AuthenticationKey;
 
-// Where a rank listens, one address for each of its network cards. Who knows the secret is of this job.
+// The endpoint of a listening rank, one address for each network card. Ranks of this job know the secret.
 struct TcpEndpoint {
   static constexpr std::size_t kMostAddresses = 16;
 

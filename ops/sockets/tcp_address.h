@@ -14,7 +14,7 @@
 
 namespace rueda {
 
-// Where a card can be reached: an IPv4 or IPv6 address in digits.
+// The address of a network card: an IPv4 or IPv6 address in digits.
 struct TcpAddress {
   std::string host;
   std::uint16_t port = 0;

@@ -18,7 +18,7 @@ constexpr int kMostUnsent = 256 << 10;  // bytes that wait in a socket
 constexpr int kRtoMaxMs = 44;  // TCP_RTO_MAX_MS of Linux 6.15; C libraries do not name it yet
 
 void set(const Descriptor& socket, int level, int option, int value) {
-  // What a kernel does not know it goes without.
+  // A kernel that does not know the option goes without it.
   static_cast<void>(::setsockopt(socket.number(), level, option, &value, sizeof value));
 }
 
@@ -83,7 +83,7 @@ int connect_error(const Descriptor& socket) {
   return error;
 }
 
-// Who may not have cubic, or lacks it, always has reno.
+// A process that may not use cubic, or lacks it, always has reno.
 void leave_bbr(const Descriptor& socket) {
   if (!congestion_control(socket).starts_with("bbr")) return;
   for (const std::string_view other : {"cubic", "reno"}) {

@@ -35,10 +35,10 @@ std::string own_card(const Descriptor& connected);  // "eth0"
 // Of one that connects: 0 once it is connected, EINPROGRESS before, else why it never will be.
 int connect_error(const Descriptor& socket);
 
-// What a socket that is not yet connected, or listens, is to use instead of BBR; any other congestion control
-// stays. A ring is as slow as its slowest connection: BBR lets each fall almost silent for 0.2 s in 10, and
-// its window is that of the shortest round trip of 10 s, though acknowledgements wait behind what their card
-// has to send. All sockets from above have left it.
+// Replaces BBR for a socket that is not yet connected, or listens; any other congestion control stays. A ring
+// is as slow as its slowest connection: BBR lets each fall almost silent for 0.2 s in 10. BBR's window is
+// that of the shortest round trip of 10 s, though acknowledgements wait behind their card's data. All sockets
+// from above have left BBR.
 void leave_bbr(const Descriptor& socket);
 std::string congestion_control(const Descriptor& socket);  // "cubic"
 

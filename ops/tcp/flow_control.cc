@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-// What a message takes where it waits: empty ones are not free.
+// The bytes that a waiting message counts: empty messages are not free.
 std::size_t cost(std::size_t bytes) { return bytes + sizeof(Frame); }
 
 void end(TcpMessage& message, std::size_t moved) {
@@ -44,13 +44,13 @@ void FlowControl::send(std::shared_ptr<Outgoing> message) {
 void FlowControl::receive(std::shared_ptr<Incoming> message) {
   const Tag tag = message->tag;
   Tagged& tagged = tags_[tag];
-  message->place = placed_;
-  // What comes behind another message of its tag may be waiting for this.
+  message->sequence = next_sequence_;
+  // The grant is urgent if another receive of its tag is pending: the peer may wait for this grant.
   urgent_ |= tagged.expected > 0;
   put_control({.kind = FrameKind::grant, .tag = tag, .total = message->size}, {});
   if (tagged.early.empty()) {
     ++tagged.expected;
-    expected_[message->place] = message;
+    expected_[message->sequence] = message;
     tagged.receives.push_back(std::move(message));
     return;
   }
@@ -61,12 +61,12 @@ void FlowControl::receive(std::shared_ptr<Incoming> message) {
 }
 
 void FlowControl::take(const Frame& frame, std::shared_ptr<Incoming> body) {
-  if (frame.place < handled_ || frame.place - handled_ > kMostWaiting)
-    fail(fmt::format("sent a frame with place {} where {} was next", frame.place, handled_));
-  if (frame.place > handled_) {
+  if (frame.sequence < handled_ || frame.sequence - handled_ > kMostWaiting)
+    fail(fmt::format("sent a frame with sequence number {} where {} was next", frame.sequence, handled_));
+  if (frame.sequence > handled_) {
     if (body) keep(*body);
-    if (!held_.try_emplace(frame.place, Held{frame, std::move(body)}).second)
-      fail(fmt::format("sent two frames with place {}", frame.place));
+    if (!held_.try_emplace(frame.sequence, Held{frame, std::move(body)}).second)
+      fail(fmt::format("sent two frames with sequence number {}", frame.sequence));
     return;
   }
   handle(frame, std::move(body));
@@ -78,10 +78,10 @@ void FlowControl::take(const Frame& frame, std::shared_ptr<Incoming> body) {
 }
 
 std::shared_ptr<Incoming> FlowControl::message_of(const Frame& data) {
-  const auto found = expected_.find(data.place);
+  const auto found = expected_.find(data.sequence);
   if (found == expected_.end() || found->second->tag != data.tag)
     fail(fmt::format("sent data of tag {} for a receive ({}) that does not wait for any", data.tag,
-                     data.place));
+                     data.sequence));
   std::shared_ptr<Incoming> message = found->second;
   if (!message->total) {
     if (data.total > message->size) too_long(data.total, peer_, message->size, rank_, data.tag);
@@ -99,7 +99,7 @@ void FlowControl::arrived(const Frame& data, Incoming& message) {
   message.came += data.length;
   if (message.came < *message.total) return;
   end(message, message.came);
-  end_expected(data.place, data.tag);
+  end_expected(data.sequence, data.tag);
   forget_if_empty(data.tag);
 }
 
@@ -111,7 +111,7 @@ std::optional<FlowControl::Fragment> FlowControl::next_fragment(std::size_t long
   const Frame frame{.kind = FrameKind::data,
                     .tag = message->tag,
                     .length = static_cast<std::uint32_t>(length),
-                    .place = message->place,
+                    .sequence = message->sequence,
                     .total = message->bytes.size(),
                     .offset = message->claimed};
   message->claimed += length;
@@ -131,7 +131,7 @@ void FlowControl::handle(const Frame& frame, std::shared_ptr<Incoming> body) {
 }
 
 void FlowControl::take_grant(Tagged& tagged, const Frame& frame) {
-  const Grant grant{frame.place, frame.total};
+  const Grant grant{frame.sequence, frame.total};
   if (!tagged.ahead.empty()) {
     ahead_bytes_ -= cost(take_front(tagged.ahead));
   } else if (!tagged.sends.empty()) {
@@ -144,11 +144,11 @@ void FlowControl::take_grant(Tagged& tagged, const Frame& frame) {
 }
 
 void FlowControl::take_eager(Tagged& tagged, std::uint64_t handled_there, std::shared_ptr<Incoming> body) {
-  if (handled_there < handled_there_ || handled_there > placed_)
-    fail(fmt::format("has handled {} frames after {} of {}", handled_there, handled_there_, placed_));
+  if (handled_there < handled_there_ || handled_there > next_sequence_)
+    fail(fmt::format("has handled {} frames after {} of {}", handled_there, handled_there_, next_sequence_));
   handled_there_ = handled_there;
   const auto found = std::ranges::find_if(
-      tagged.receives, [&](const auto& receive) { return receive->place >= handled_there; });
+      tagged.receives, [&](const auto& receive) { return receive->sequence >= handled_there; });
   if (found == tagged.receives.end()) {
     keep(*body);
     tagged.early.push_back(std::move(body));
@@ -156,13 +156,13 @@ void FlowControl::take_eager(Tagged& tagged, std::uint64_t handled_there, std::s
   }
   const std::shared_ptr<Incoming> receive = *found;
   tagged.receives.erase(found);
-  end_expected(receive->place, receive->tag);
+  end_expected(receive->sequence, receive->tag);
   deliver(*receive, *body);
 }
 
 void FlowControl::match(std::shared_ptr<Outgoing> message, const Grant& grant) {
   if (message->bytes.size() > grant.room) too_long(message->size, rank_, grant.room, peer_, message->tag);
-  message->place = grant.place;
+  message->sequence = grant.sequence;
   granted_.push_back(std::move(message));
 }
 
@@ -190,18 +190,18 @@ void FlowControl::keep(const Incoming& body) {
   early_bytes_ += cost(body.size);
   if (early_bytes_ <= kMostAhead) return;
   std::size_t most = kMostAhead;
-  for (const auto& [place, receive] : expected_) most += cost(std::min(receive->size, Frame::kMostEager));
+  for (const auto& [sequence, receive] : expected_) most += cost(std::min(receive->size, Frame::kMostEager));
   if (early_bytes_ > most)
     fail(fmt::format("sent more than {} bytes ahead of the receives they are for", kMostAhead));
 }
 
-void FlowControl::end_expected(std::uint64_t place, Tag tag) {
-  expected_.erase(place);
+void FlowControl::end_expected(std::uint64_t sequence, Tag tag) {
+  expected_.erase(sequence);
   --tags_[tag].expected;
 }
 
 void FlowControl::put_control(Frame frame, ConstBytes body) {
-  frame.place = placed_++;
+  frame.sequence = next_sequence_++;
   urgent_ |= frame.kind != FrameKind::grant || frame.total > Frame::kMostEager;
   const FrameBytes header = to_bytes(frame);
   control_.frames.insert(control_.frames.end(), header.begin(), header.end());

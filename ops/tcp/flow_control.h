@@ -17,13 +17,13 @@
 
 namespace rueda {
 
-// Purpose: both directions of the link to one peer, without its sockets. A receive that is posted grants its
-// message; a message is sent once it has its grant, so that nothing waits behind what nobody wants yet. Short
-// messages go ahead of their grants, as long as those without one are few bytes. Both sides count messages of
-// a tag alike: each grant belongs to the first message that has none, sent ahead or not; an eager message
-// tells how many of our frames its sender had handled, so the first receive granted later and not yet taken
-// is its own. State of a tag stays only while something of it is pending. What a peer may not do is a
-// LinkFailure. Owned by a TcpPeer.
+// Purpose: both directions of the link to one peer, without its sockets. A posted receive grants its message.
+// A message is sent once it has its grant, so that nothing waits behind a message that nobody wants yet.
+// Short messages go ahead of their grants, as long as those without one are few bytes. Both sides count
+// messages of a tag alike: each grant belongs to the first message that has none, sent ahead or not. An eager
+// message tells how many of our frames its sender had handled. So the first receive granted later and not yet
+// taken is its own. State of a tag stays only while something of it is pending. A forbidden act of a peer is
+// a LinkFailure. Owned by a TcpPeer.
 class FlowControl {
  public:
   FlowControl(Rank rank, Rank peer) : rank_(rank), peer_(peer) {}
@@ -50,13 +50,13 @@ class FlowControl {
     return std::exchange(control_, {});
   }
 
-  // What a rail is to send next.
+  // The next part of a message for a rail to send.
   struct Fragment {
     std::shared_ptr<Outgoing> message;
     Frame frame;
   };
   bool has_fragment() const { return !granted_.empty(); }
-  // What is left of the message whose turn it is; there must be one.
+  // The rest of the message that is next; there must be one.
   std::size_t next_bytes() const { return granted_.front()->bytes.size() - granted_.front()->claimed; }
   std::optional<Fragment> next_fragment(std::size_t longest);
 
@@ -69,7 +69,7 @@ class FlowControl {
 
  private:
   struct Grant {
-    std::uint64_t place = 0;
+    std::uint64_t sequence = 0;
     std::uint64_t room = 0;
   };
   // Lists: an empty one costs nothing, and most tags have one message.
@@ -94,7 +94,7 @@ class FlowControl {
   void take_eager(Tagged& tagged, std::uint64_t handled_there, std::shared_ptr<Incoming> body);
   void match(std::shared_ptr<Outgoing> message, const Grant& grant);
   void send_ahead(Tagged& tagged, std::shared_ptr<Outgoing> message);
-  void end_expected(std::uint64_t place, Tag tag);
+  void end_expected(std::uint64_t sequence, Tag tag);
   void deliver(Incoming& receive, const Incoming& body);
   void keep(const Incoming& body);
   void put_control(Frame frame, ConstBytes body);
@@ -106,10 +106,11 @@ class FlowControl {
   Rank peer_;
   std::unordered_map<Tag, Tagged> tags_;
   std::deque<std::shared_ptr<Outgoing>> granted_;  // not yet all in the hands of rails
-  std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> expected_;  // by the places of their grants
+  // By the sequence numbers of their grants.
+  std::unordered_map<std::uint64_t, std::shared_ptr<Incoming>> expected_;
   Control control_;
   bool urgent_ = false;
-  std::uint64_t placed_ = 0;            // frames of ours that have a place
+  std::uint64_t next_sequence_ = 0;     // of ours
   std::uint64_t handled_ = 0;           // of the peer's
   std::uint64_t handled_there_ = 0;     // of ours, as far as it has told
   std::map<std::uint64_t, Held> held_;  // frames that came ahead of their turn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes over a rail: a header, and behind it so many bytes.
+// The frames of a rail: a header, and behind it so many bytes.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace rueda {
 
-// What a peer has done that it must not, in words that name both ranks. Ends the link to this peer.
+// A forbidden act of a peer, in words that name both ranks. Ends the link to this peer.
 struct LinkFailure {
   std::string words;
 };
@@ -23,8 +23,8 @@ enum class FrameKind : std::uint32_t {
   failure,    // text: why the other side gives up
 };
 
-// Grants and eager messages are numbered together, by their place in one direction of a link; whichever rail
-// carries them, they are handled in this order.
+// Grants and eager messages share sequence numbers, in each direction of a link; whichever rail carries them,
+// they are handled in this order.
 struct Frame {
   static constexpr std::uint32_t kMagic = 0x31656452;  // "Rde1"
   static constexpr std::size_t kMostEager = 8 << 10;   // bytes of a message that needs no grant
@@ -34,10 +34,10 @@ struct Frame {
   std::uint32_t magic = kMagic;
   FrameKind kind = FrameKind::grant;
   Tag tag = 0;
-  std::uint32_t length = 0;  // of what follows
-  std::uint64_t place = 0;   // grant, eager: its own; data: of the grant
+  std::uint32_t length = 0;    // of what follows
+  std::uint64_t sequence = 0;  // grant, eager: its own; data: of the grant
   std::uint64_t total =
-      0;  // grant: bytes there is room for; data: of the message; eager: places handled here
+      0;  // grant: bytes there is room for; data: of the message; eager: frames handled here
   std::uint64_t offset = 0;  // data: of the fragment in its message
 };
 using FrameBytes = std::array<std::byte, 40>;

@@ -27,7 +27,7 @@ struct TcpMessage {
 // begun it goes without bytes, afterwards from a copy.
 struct Outgoing final : TcpMessage {
   ConstBytes bytes;
-  std::uint64_t place = 0;  // of its grant
+  std::uint64_t sequence = 0;  // of its grant
   bool begun = false;
   std::size_t claimed = 0;  // by rails
   std::size_t written = 0;
@@ -44,7 +44,7 @@ struct Outgoing final : TcpMessage {
 // comes is dropped.
 struct Incoming final : TcpMessage {
   MutableBytes memory;
-  std::uint64_t place = 0;           // of its grant
+  std::uint64_t sequence = 0;        // of its grant
   std::optional<std::size_t> total;  // bytes of the message; not known before its first fragment
   std::size_t announced = 0;         // in headers
   std::size_t came = 0;

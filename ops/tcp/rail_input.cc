@@ -45,17 +45,17 @@ RailInput::Read RailInput::read(int socket, std::size_t& budget) {
   if (came < 0) error_ = errno;
   if (came <= 0) return Read::end;
   const auto fresh = static_cast<std::size_t>(came);
-  const std::size_t placed = parts.size() == 2 ? std::min(fresh, left_) : 0;
+  const std::size_t direct = parts.size() == 2 ? std::min(fresh, left_) : 0;
   bytes_ += fresh;
   const bool all_of_it = !records_ && fresh < all[0].iov_len + all[1].iov_len;  // nothing more would come
   budget -= all_of_it ? budget : std::min(budget, fresh);
-  left_ -= placed;
-  offset_ += placed;
-  end_ += fresh - placed;
+  left_ -= direct;
+  offset_ += direct;
+  end_ += fresh - direct;
   return Read::some;
 }
 
-// What is wanted goes into its memory, all else behind what is in the inbox. The parts that are used.
+// Wanted bytes go into their message's memory, all others behind the inbox. Returns the parts in use.
 std::span<iovec> RailInput::scatter(std::span<iovec, 2> parts) {
   parts[1] = {inbox_.data() + end_, kInbox - end_};
   if (!in_body_ || !wanted()) return parts.last(1);

@@ -10,18 +10,18 @@
 
 namespace rueda {
 
-// Purpose: lets a rail hold, in its socket and on its way, what it carries in a few milliseconds. More would
-// wait in the queues of a slow card or switch while other rails could take it, and all that is sent later
-// would wait behind it. The rate is what the other side acknowledges while there is always something to
-// acknowledge. A rail that runs dry while it might not take more is allowed more from then on: it has become
-// faster, or who feeds it comes too seldom. Part of a rail; knows no socket.
+// Purpose: lets a rail hold, in its socket and on its way, the bytes that it carries in a few milliseconds.
+// More would wait in the queues of a slow card or switch while other rails could take it. Later data would
+// wait behind it. The rate is that of the other side's acknowledgements while there is always something to
+// acknowledge. A rail that runs dry while it might not take more is allowed more from then on. Such a rail
+// has become faster, or its feeder comes too seldom. Part of a rail; knows no socket.
 class RailWindow {
  public:
   // One of so many rails to a peer. Nobody else takes what an only one leaves: it holds more, for the times
   // when whoever feeds it has no core.
   explicit RailWindow(std::size_t rails) : hold_(rails == 1 ? 0.016 : 0.004) {}
 
-  // What a socket tells.
+  // The state of a socket, as the kernel reports it.
   struct Sight {
     std::size_t held = 0;  // bytes that it has taken and the other side has not acknowledged
     Duration trip{};       // the shortest so far, there and back

@@ -29,8 +29,8 @@
 namespace rueda {
 namespace {
 
-// Where somebody has chosen another network for MPI it is the quicker one: the words that chose it; empty
-// where MPI uses TCP.
+// A network that somebody has chosen for MPI is the quicker one. Returns the words that chose it; empty if
+// MPI uses TCP.
 std::string other_network() {
   const char* provider = std::getenv("FI_PROVIDER");
   const char* module = std::getenv("MPIR_CVAR_CH4_NETMOD");
@@ -105,7 +105,7 @@ struct TcpStart {
   bool connected = false;
 
   // On one host no rank has to be connected from the start.
-  void meet_on_host(const Welcome& welcome) {
+  void connect_on_host(const Welcome& welcome) {
     const std::shared_ptr<TcpListener> own = std::exchange(loopback, nullptr);
     only_link = true;
     if (several_hosts(welcome)) return;
@@ -113,7 +113,7 @@ struct TcpStart {
     connected = true;
   }
 
-  void meet(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+  void connect(const Welcome& welcome, const RuntimeComponents::Alive& alive) {
     const std::shared_ptr<TcpListener> own = std::exchange(door, nullptr);
     if (!several_hosts(welcome)) return;
     const auto without = std::ranges::find(welcome.peer_infos, std::string());
@@ -121,13 +121,14 @@ struct TcpStart {
       return leave_to_mpi(welcome, static_cast<Rank>(without - welcome.peer_infos.begin()));
     }
     const std::set<Rank> neighbours = control_neighbours(rank, welcome.hosts);
-    TcpListener::Met met = own->meet(rank, welcome.hosts, welcome.peer_infos, neighbours, alive);
-    throw_if_error(met.status);
+    TcpListener::Connections connections =
+        own->connect(rank, welcome.hosts, welcome.peer_infos, neighbours, alive);
+    throw_if_error(connections.status);
     if (rank == 0)
-      notice("data between hosts: tcp over " + cards_of(met.rails, welcome.hosts) +
-             ciphers_of(met.rails, welcome.hosts));
-    for (auto& [peer, rails] : met.rails) link->connect(peer, std::move(rails));
-    link->dial_on_demand(std::move(met.dialer));
+      notice("data between hosts: tcp over " + cards_of(connections.rails, welcome.hosts) +
+             ciphers_of(connections.rails, welcome.hosts));
+    for (auto& [peer, rails] : connections.rails) link->connect(peer, std::move(rails));
+    link->dial_on_demand(std::move(connections.dialer));
     connected = true;
     transport->connect(neighbours);
   }
@@ -208,12 +209,13 @@ void add_tcp(RuntimeComponents& components, const TcpUse& use, Memory memory) {
     return words.empty() ? link->silence(lost) : words;
   };
   if (use.only_link)
-    add_peer_info(
-        components, start->loopback->endpoint(),
-        [start](const Welcome& welcome, const RuntimeComponents::Alive&) { start->meet_on_host(welcome); });
+    add_peer_info(components, start->loopback->endpoint(),
+                  [start](const Welcome& welcome, const RuntimeComponents::Alive&) {
+                    start->connect_on_host(welcome);
+                  });
   add_peer_info(components, start->door ? start->door->endpoint() : "",
                 [start](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
-                  start->meet(welcome, alive);
+                  start->connect(welcome, alive);
                 });
 }
 

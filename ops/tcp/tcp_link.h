@@ -38,11 +38,11 @@ class TcpLink final : public Link {
   void progress();
   // Sends what has been posted, as far as sockets take it.
   void write();
-  // What done() would find without moving anything.
+  // Returns the answer that done() would give, without moving anything.
   bool over(Ticket ticket) const { return messages_.at(ticket)->over; }
   // Why that peer is lost: empty where its connection has ended, else words; nothing while it is not.
   const std::optional<std::string>& failure(Rank peer) const { return peers_.at(peer)->failure(); }
-  // What the network says of that peer, which has been lost by it: see TcpPeer. Empty of all others.
+  // The network's words on that peer if the network has lost it: see TcpPeer. Empty for all other peers.
   std::string silence(Rank peer) const;
   // Of the first rail to that peer, which is connected.
   const RailKeys& keys(Rank peer) const { return peers_.at(peer)->keys(); }

@@ -227,7 +227,7 @@ void TcpPeer::watch(std::size_t rail, int operation) {
     throw std::system_error(errno, std::generic_category(), "epoll_ctl");
 }
 
-// What has come over the other rails is read before. Afterwards nothing points into messages any more.
+// Reads all that has come over the other rails first. Afterwards nothing points into messages any more.
 void TcpPeer::lose() {
   for (Rail& rail : rails_) static_cast<void>(read(rail, kAtTheEnd));
   failure_ = "";

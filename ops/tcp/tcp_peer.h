@@ -31,7 +31,7 @@ class TcpPeer {
   void send(std::shared_ptr<Outgoing> message);
   void receive(std::shared_ptr<Incoming> message);
 
-  // What epoll says of a rail. Reads a bounded number of bytes.
+  // Handles epoll's events of a rail. Reads a bounded number of bytes.
   void handle(std::size_t rail, std::uint32_t events);
   // Writes a bounded number of bytes; whether there is more to be written soon.
   bool write();
@@ -43,8 +43,8 @@ class TcpPeer {
   bool has_one_rail() const { return rails_.size() == 1; }
   // Empty: the connection has ended; else what went wrong.
   const std::optional<std::string>& failure() const { return failure_; }
-  // Where the network ended it, not the other side: "does not answer over eth1 any more (Connection timed
-  // out); it may be alive".
+  // Words if the network ended the link, not the other side: "does not answer over eth1 any more (Connection
+  // timed out); it may be alive".
   const std::string& silence() const { return silence_; }
   // Throws PeerGone, or the words of what went wrong, once it is lost.
   void check() const;

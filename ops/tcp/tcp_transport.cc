@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kPieceBytes = Frame::kMostEager;
 constexpr std::size_t kData = kPieceBytes - 1 - RecordCipher::kTagBytes;  // of a message, in a piece
 constexpr int kExpected = 2;                                              // pieces from a neighbour
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kTimeout = std::chrono::seconds(2);
 
 // The last byte of a piece, before it is encrypted.
 constexpr std::byte kMore{0};      // the message goes on
@@ -93,7 +93,7 @@ void TcpTransport::send(Rank to, Bytes bytes) {
   link_->write();
 }
 
-// What is for a rank that has ended is dropped: lost() tells.
+// A message for a rank that has ended is dropped: lost() tells.
 void TcpTransport::post(Rank peer, Edge& edge, Bytes piece) {
   if (link_->failure(peer)) return;
   piece.resize(piece.size() + RecordCipher::kTagBytes);
@@ -175,7 +175,7 @@ std::vector<Rank> TcpTransport::lost(Time now) {
 // The words of the end are on their way then; nobody closes a connection while they are.
 void TcpTransport::say_farewell() {
   for (auto& [peer, edge] : edges_) post(peer, edge, {kFarewell});
-  const Time end = clock_now() + kPatience;
+  const Time end = clock_now() + kTimeout;
   for (bool waiting = true; waiting && clock_now() < end;) {
     link_->progress();
     waiting = false;

@@ -21,12 +21,12 @@ namespace rueda {
 // lowest rank of each host tells rank 0 itself what it found there (tree_transport).
 std::set<Rank> control_neighbours(Rank rank, const std::vector<std::string>& hosts);
 
-// Purpose: the Transport of a rank whose job may have TCP connections. Until connect() it is `start`;
-// afterwards `start` only tells which ranks are lost, and nothing is sent by it, since that could wait for a
-// rank that has ended. A `start` that reaches rank 0 only knows less than these connections, and ends then.
-// Messages travel in pieces short enough to need no grant, under a tag of their own, in order. Each piece is
-// encrypted: nobody on the way can read it, change it, leave it out or repeat it. Who ends says
-// farewell, and waits for that of its neighbours for two seconds at most: connections that are closed while
+// Purpose: the Transport of a rank whose job may have TCP connections. Until connect() it is `start`.
+// Afterwards `start` only tells which ranks are lost: a send by it could wait for a rank that has ended.
+// A `start` that reaches rank 0 only knows less than these connections, and ends then. Messages travel in
+// order, under a tag of their own, in pieces short enough to need no grant. Each piece is encrypted:
+// nobody on the way can read it, change it, leave it out or repeat it. A rank that ends says farewell,
+// and waits two seconds at most for its neighbours' farewells. Connections that are closed while
 // something is on its way may lose it, and one that ends without a farewell is a loss. Owned by the
 // background thread.
 class TcpTransport final : public Transport {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rueda: collective communication for distributed training.
 
-`import rueda.torch as hvd` is what training scripts use. Here is what needs no framework: who this process is among all ranks.
+Training scripts use `import rueda.torch as hvd`. This module needs no framework: it tells the rank of this process among all.
 """
 
 from rueda.common.basics import (barrier, cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, metrics,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m rueda: where things of this package are, for other programs.
+"""python -m rueda: the paths of this package's parts, for other programs.
 
     cmake -DCMAKE_PREFIX_PATH=$(python -m rueda --cmake-dir) ...
 """

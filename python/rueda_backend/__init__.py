@@ -16,7 +16,7 @@ def _create(options, backend_options):
     return create_process_group(options, backend_options)
 
 
-def _take_place_of_ruedarun():
+def _act_as_ruedarun():
     """Ranks of ruedarun have the variables of env://. Workers of an elastic job come and go, so they have not."""
     if "RUEDA_WORKER" in os.environ or any(name in os.environ for name in OF_RUEDARUN):
         return
@@ -31,6 +31,6 @@ def register():
         return
     if NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
-        _take_place_of_ruedarun()
+        _act_as_ruedarun()
     if os.environ.get("RUEDA_DEFAULT_BACKEND") == "1":
         dist.Backend.default_device_backend_map["cpu"] = NAME

@@ -60,7 +60,7 @@ class CompressorHook final : public CommunicationHook {
   const std::shared_ptr<const Compressor> compressor_;
   const HookedParameter of_;
   at::Tensor gradient_;
-  py::object context_;  // what decompress() needs to know
+  py::object context_;  // the context of decompress()
   std::optional<TensorHandle> sum_;
 };
 

@@ -25,7 +25,7 @@ class Compressor {
   pybind11::object compressor_;
 };
 
-// Each gradient is compressed by it, allreduced as what it then is, and decompressed. Empty for null.
+// Each gradient is compressed by it, allreduced in compressed form, and decompressed. Empty for null.
 CommunicationHookOptions hook_of(std::shared_ptr<const Compressor> compressor);
 
 void bind_compressor(pybind11::module_& module);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rueda._core: a job's beginning and end, who is in it, and what it did. Knows nothing of torch.
+// rueda._core: a job's beginning and end, its ranks, and its statistics. Knows nothing of torch.
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -31,7 +31,7 @@ namespace {
 
 std::vector<Rank> list_of(const RankSet& ranks) {
   std::vector<Rank> list;
-  for (Rank place = 0; place < ranks.count(); ++place) list.push_back(ranks.at(place));
+  for (Rank index = 0; index < ranks.count(); ++index) list.push_back(ranks.at(index));
   return list;
 }
 

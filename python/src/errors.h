@@ -6,14 +6,14 @@
 
 namespace rueda::python {
 
-// What synchronize() throws when an operation has failed: rueda.common.exceptions.HorovodInternalError, or
-// InvalidOperation, which is one too, where it cannot mean anything.
+// The exception of synchronize() after a failed operation: rueda.common.exceptions.HorovodInternalError, or
+// InvalidOperation, which is one too, if it cannot mean anything.
 struct OperationFailed {
   Status status;
 };
 
-// In a catch block: makes what has been caught Python's current exception. InvalidArgument becomes ValueError
-// (a call that cannot mean anything). Other errors of Rueda become classes of rueda.common.exceptions:
+// In a catch block: makes the caught exception Python's current one. InvalidArgument becomes ValueError (a
+// call that cannot mean anything). Other errors of Rueda become classes of rueda.common.exceptions:
 // OutOfTurn, InvalidOperation (also for NotInitialized), else HorovodInternalError; an exception of Python's
 // is itself; others are thrown again.
 void set_python_error();

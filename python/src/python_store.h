@@ -23,13 +23,13 @@ class PythonStore final : public Store {
   PythonStore(const PythonStore&) = delete;
   PythonStore& operator=(const PythonStore&) = delete;
 
-  // They throw std::runtime_error with the type and the words of what the object raises.
+  // They throw std::runtime_error with the type and the words of the object's exception.
   void set(const std::string& key, const std::string& value) override;
   std::optional<std::string> get(const std::string& key) override;
   std::string in_words() const override { return words_; }
 
-  // With the lock, after a failure: makes what is no failure of the store, such as KeyboardInterrupt,
-  // Python's current exception again. False if there was none.
+  // With the lock, after a failure: makes an exception that is no failure of the store, such as
+  // KeyboardInterrupt, Python's current one again. False if there was none.
   bool restore_interruption();
 
  private:

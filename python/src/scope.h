@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all bindings of operations have in common.
+// The common part of all bindings of operations.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,14 +12,14 @@
 
 namespace rueda::python {
 
-// What waits, or makes something large, does not hold Python's lock. A submission does neither, and keeps it.
+// A function that waits, or makes something large, releases Python's lock. A submission keeps the lock.
 using NoPythonLock = pybind11::call_guard<WithoutPythonLock>;
 
 // Python's ProcessSet, or None for all ranks. Optional, because pybind11 needs longer to make a null pointer
 // of None than all else of a call.
 using Members = std::optional<const ProcessSet*>;
 
-// Where an operation takes place.
+// The scope of an operation.
 inline Scope scope_of(const Members& set) { return set ? Scope(**set) : Scope(); }
 
 }  // namespace rueda::python

@@ -4,7 +4,7 @@
 
 namespace rueda::python {
 
-// From now on they run within kCheckEvery (core/base/wait_check.h), and what they raise leaves the function
+// From now on they run within kCheckEvery (core/base/wait_check.h), and their exceptions leave the function
 // that waits. By the thread that runs them anyway, Python's main thread. Once a process, by `rueda._core`.
 void run_signal_handlers_while_waiting();
 

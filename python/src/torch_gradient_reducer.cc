@@ -27,13 +27,13 @@ namespace {
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 using Groups = std::vector<std::vector<at::Tensor>>;
 
-// Purpose: a GradientReducer whose end, which waits for reductions that are under way, does not hold Python's
+// Purpose: a GradientReducer with an end, which waits for reductions under way, that does not hold Python's
 // lock: the background thread may need it to let go of a tensor.
 class Reducer {
  public:
   // Python knows by itself when ranks meet (rueda/torch/generations.py).
   Reducer(const std::vector<at::Tensor>& parameters, const DistributedOptions& options, const Scope& scope) {
-    const Generations::InRun ranks_meet;
+    const Generations::InRun in_run;
     reducer_ = std::make_unique<GradientReducer>(parameters, options, scope);
   }
   ~Reducer() {
@@ -92,7 +92,7 @@ std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters,
   return std::make_unique<Reducer>(parameters, options, scope);
 }
 
-// What schedules remember, as a safetensors file.
+// The state of schedules, as a safetensors file.
 py::bytes saved(Reducer& reducer) {
   std::string bytes;
   {
@@ -139,6 +139,7 @@ void bind_gradient_reducer(py::module_& module) {
       .def("synchronize", of_reducer(&GradientReducer::synchronize), NoPythonLock())
       .def("refresh_hooks", of_reducer(&GradientReducer::refresh_hooks), NoPythonLock())
       .def("before_step", of_reducer(&GradientReducer::before_step), NoPythonLock())
+      .def("end_generation", of_reducer(&GradientReducer::end_generation), NoPythonLock())
       .def("after_step", of_reducer(&GradientReducer::after_step), NoPythonLock())
       .def("before_zero_grad", of_reducer(&GradientReducer::before_zero_grad), NoPythonLock())
       .def(

@@ -39,7 +39,7 @@ py::object PendingResult::wait() const {
   {
     std::optional<WithoutPythonLock> no_lock;  // not where nothing is waited for
     if (!done()) no_lock.emplace();
-    // Where one of a group has failed, none is carried out.
+    // If one of a group has failed, none is carried out.
     for (std::size_t i = 0; i < handles_.size() && failure.ok(); ++i) failure = handles_[i].wait_status();
   }
   if (!failure.ok()) throw OperationFailed{std::move(failure)};
@@ -64,7 +64,7 @@ PyTypeObject* handle_type = nullptr;  // while the interpreter lives
 const PendingResult& result_of(PyObject* self) { return reinterpret_cast<HandleObject*>(self)->result; }
 
 void destroy(PyObject* self) {
-  const py::error_scope kept;  // tensors may end with it, and what belongs to them
+  const py::error_scope kept;  // tensors and their Python objects may end with it
   std::destroy_at(&reinterpret_cast<HandleObject*>(self)->result);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);

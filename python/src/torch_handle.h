@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an asynchronous operation returns to Python.
+// The result of an asynchronous operation in Python.
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -11,8 +11,8 @@
 
 namespace rueda::python {
 
-// Purpose: what synchronize() and poll() take: one operation, or those of a group. Belongs to a Handle of
-// Python's; any thread may wait.
+// Purpose: the argument of synchronize() and poll(): one operation, or those of a group. Belongs to a Handle
+// of Python's; any thread may wait.
 class PendingResult {
  public:
   explicit PendingResult(TensorHandle handle, bool with_splits = false);

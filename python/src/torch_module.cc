@@ -13,7 +13,7 @@
 
 namespace {
 
-// Python's backward() raises what autograd was thrown as a python_error.
+// Python's backward() raises a python_error that autograd was thrown.
 void throw_as_python_error() {
   rueda::python::with_python_lock([] {
     rueda::python::set_python_error();

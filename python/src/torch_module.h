@@ -20,7 +20,7 @@ namespace rueda::python {
 
 using Name = std::optional<std::string_view>;
 
-// Names of different operations do not clash; what has none gets the next number.
+// Names of different operations do not clash; an operation without a name gets the next number.
 std::string name_of(const char* operation, const Name& name, const Scope& scope);
 
 void bind_operations(pybind11::module_& module);

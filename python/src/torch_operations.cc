@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collective operations. Those whose names have `_async` in them return a Handle at once, without waiting
-// for anything, the others the result; the arguments are those of rueda.torch, all given.
+// The collective operations. Those with `_async` in their names return a Handle at once, without waiting for
+// anything, the others the result; the arguments are those of rueda.torch, all given.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -12,6 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/default_runtime.h"
+#include "core/submission_arguments.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
 #include "python/src/python_lock.h"
 #include "python/src/torch_handle.h"
 #include "python/src/torch_module.h"
@@ -31,9 +33,9 @@ std::string name_of(const char* operation, const Name& name, const Scope& scope)
 
 namespace {
 
-// Two functions of Python for an operation, whose arguments end with where it takes place: one returns a
-// Handle, the other (none, where it has no name) waits: no other thread of Python runs between its submission
-// and that.
+// Two functions of Python for an operation; their arguments end with its process set: one returns a Handle,
+// the other (none, if it has no name) waits: no other thread of Python runs between its submission and
+// that.
 template <class... Arguments, class Begin>
 void bind_both(py::module_& module, const char* async, const char* awaited, Begin begin) {
   module.def(async, [=](const Arguments&... arguments, Members set) {
@@ -108,6 +110,34 @@ void bind_rooted(py::module_& module) {
       });
 }
 
+// The name of a message. Those without one are counted for each direction. The other rank does not hear of
+// one that is refused here, so it must not be counted: `check` throws before.
+std::string name_of_message(const Scope& scope, MessagePair pair, const at::Tensor& tensor, const Name& name,
+                            void (*check)(const at::Tensor&, const std::string&)) {
+  const std::string given(name.value_or("noname"));
+  const Scope messages = scope_of_messages(scope, given, pair);
+  check(tensor, "message." + given);
+  data_type_for(tensor.scalar_type(), given);
+  return name_of("message", name, messages);
+}
+
+void bind_messages(py::module_& module) {
+  bind_both<at::Tensor, Rank, Name>(
+      module, "send_async", "send",
+      [](const at::Tensor& tensor, Rank destination, const Name& name, const Scope& scope) {
+        const MessagePair pair{scope.runtime().topology().rank, destination};
+        std::string full_name = name_of_message(scope, pair, tensor, name, check_movable);
+        return send_async(tensor, destination, std::move(full_name), scope);
+      });
+  bind_both<at::Tensor, Rank, Name>(
+      module, "recv_async", "recv",
+      [](const at::Tensor& tensor, Rank source, const Name& name, const Scope& scope) {
+        const MessagePair pair{source, scope.runtime().topology().rank};
+        std::string full_name = name_of_message(scope, pair, tensor, name, check_can_be_written);
+        return recv_async(tensor, source, std::move(full_name), scope);
+      });
+}
+
 void bind_moves(py::module_& module) {
   module.def("allgather_async", [](const at::Tensor& tensor, const Name& name, Members set) {
     const Scope scope = scope_of(set);
@@ -145,6 +175,7 @@ void bind_operations(py::module_& module) {
   bind_reductions(module);
   bind_moves(module);
   bind_rooted(module);
+  bind_messages(module);
   module.def(
       "capture",
       [](const py::function& body, Members set) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What DistributedOptimizer(sharded=True) steps: this rank's parts of all parameters.
+// The parts that DistributedOptimizer(sharded=True) steps: this rank's parts of all parameters.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -44,7 +44,7 @@ RecoverableShards::States saved_of_python(const std::vector<Values>& states) {
   return saved;
 }
 
-// Each leaf gets a tensor of its own, where several had taken one value.
+// Each leaf gets a tensor of its own, even if several had taken one value.
 Value python_value(const c10::IValue& value, std::int64_t elements) {
   if (value.isBool()) return value.toBool();
   if (value.isInt()) return value.toInt();
@@ -53,8 +53,8 @@ Value python_value(const c10::IValue& value, std::int64_t elements) {
   return tensor.dim() == 1 && tensor.numel() == elements ? tensor : tensor.clone();
 }
 
-// Purpose: RecoverableShards whose end, which copies, does not hold Python's lock. Used by the thread that
-// steps.
+// Purpose: RecoverableShards with an end, which copies, that does not hold Python's lock. Used by the thread
+// that steps.
 class Shards {
  public:
   Shards(const Lists& groups, Rank copies, bool alone)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank has, given to all: parameters, and bytes that Python makes of objects.
+// Gives the data of one rank to all: parameters, and bytes that Python makes of objects.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training pass of rueda.torch.SyncBatchNorm, whose parameters and statistics are the Python module's.
+// The training pass of rueda.torch.SyncBatchNorm. Its parameters and statistics are the Python module's.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 

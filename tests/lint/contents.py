@@ -15,29 +15,29 @@ NAME = re.compile(r"`([a-z][a-z0-9_/]*(?:\.(?:h|cc|cu|py))?)`")
 PROGRAM = re.compile(r"\badd_executable\(\s*(\w+)")
 
 
-def known_places(tree):
+def known_paths(tree):
     """Each folder and file, with and without the file's ending."""
-    places = set()
+    paths = set()
     for path in tree.files:
         pure = PurePosixPath(path)
-        places |= {path, str(pure.with_suffix(""))} | {str(folder) for folder in pure.parents}
-    return places
+        paths |= {path, str(pure.with_suffix(""))} | {str(folder) for folder in pure.parents}
+    return paths
 
 
-def exists(places, folders, name):
-    """Whether the name is a path from the root on, or ends the path of a place in one of the folders."""
-    return name in places or any(place.startswith(f"{folder}/") and f"/{place}".endswith(f"/{name}") for folder in folders for place in places)
+def exists(paths, folders, name):
+    """Whether the name is a path from the root on, or ends the path of a file or folder in one of the folders."""
+    return name in paths or any(path.startswith(f"{folder}/") and f"/{path}".endswith(f"/{name}") for folder in folders for path in paths)
 
 
-def missing_in_row(places, home, cells):
+def missing_in_row(paths, home, cells):
     """Names that exist nowhere: for the first cell below the README's folder, for others below the first cell's folders."""
     names = [name.rstrip("/") for name in NAME.findall(cells[0])]
     listed = [normal(PurePosixPath(home) / name) for name in names]
     beside = str(PurePosixPath(listed[0]).parent) if listed else home
-    yield from (name for name, place in zip(names, listed) if not {name, place, f"{beside}/{name}"} & places)
-    folders = [place for place in listed if any(other.startswith(f"{place}/") for other in places)] or [home]
+    yield from (name for name, path in zip(names, listed) if not {name, path, f"{beside}/{name}"} & paths)
+    folders = [path for path in listed if any(other.startswith(f"{path}/") for other in paths)] or [home]
     for name in (found.rstrip("/") for cell in cells[1:] for found in NAME.findall(cell)):
-        if f"{home}/{name}" not in places and not exists(places, [*folders, "include"], name):
+        if f"{home}/{name}" not in paths and not exists(paths, [*folders, "include"], name):
             yield name
 
 
@@ -59,11 +59,11 @@ def check_every_folder(tree):
 
 
 def check_contents(tree):
-    places = known_places(tree)
+    paths = known_paths(tree)
     programs = {name for path, text in tree.files.items() if path.endswith("CMakeLists.txt") for name in PROGRAM.findall(text)}
     for path, text in readmes(tree):
         home = str(PurePosixPath(path).parent)
         for number, cells, header in rows(text):
             if header[0] in FIRST_COLUMNS and header[1:2] == ["contents"]:
-                for name in missing_in_row(places | programs, home, cells):
+                for name in missing_in_row(paths | programs, home, cells):
                     yield Problem(path, number, "contents", f"there is no {name}")

@@ -109,7 +109,7 @@ def functions_of_table(text, line):
     """The names in the column of functions of the first table below a line."""
     table = [(number, cells, header) for number, cells, header in rows(text) if number > line and {"function", "functions"} & set(header)]
     together = [cells[next(i for i, title in enumerate(header) if title.startswith("function"))]
-                for place, (number, cells, header) in enumerate(table) if number == table[0][0] + place]
+                for offset, (number, cells, header) in enumerate(table) if number == table[0][0] + offset]
     names = [span.strip("`").removesuffix("()") for cell in together for span in SPAN.findall(cell)]
     return [name for name in names if NAME.fullmatch(name)]
 

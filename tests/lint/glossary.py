@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The glossary: each term has one row, and pages do not have the words that it replaces."""
+"""The glossary: each term has one row; pages, and names in C++, do not have the words that it replaces."""
 
 import re
 
 from pages import lines_of
-from sources import Problem
+from sources import Problem, code_only
 
 GLOSSARY = "docs/glossary.md"
 READ_BY_ALL = ("docs/concepts/", "docs/tutorials/")
+CODE = ("core", "ops", "frameworks", "launcher", "include", "examples", "python")
 
 
 def rows(text):
@@ -32,6 +33,11 @@ def terms(text):
 def replaced(text):
     """(line, word, the term instead)."""
     return [(number, *cells[:2]) for number, cells, header in rows(text) if header[:2] == ["not", "but"]]
+
+
+def replaced_names(text):
+    """(name, the names instead) of the table of names that code does not have."""
+    return [tuple(cells[:2]) for _, cells, header in rows(text) if header[0] == "name"]
 
 
 def check_glossary(tree):
@@ -63,3 +69,25 @@ def check_words(tree):
             for word, (pattern, instead) in words.items():
                 if pattern.search(line):
                     yield Problem(path, number, "glossary", f"'{word}' is a private word; the term is '{instead}' (docs/glossary.md)")
+
+
+IDENTIFIER = re.compile(r"\b([A-Za-z_]\w*)\b(\s*\()?")
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def is_called(identifier, name):
+    """Whether the name, or its plural, is a word of the identifier: `wire`, `kWireBytes`, `own_wires_`. `place` has to be all of it: `in_place` is MPI's."""
+    parts = [part.lower() for part in PART.findall(identifier.lstrip("k") if identifier[:2].istitle() else identifier)]
+    words = {name, name + "s"}
+    return bool(words & set(parts)) if name != "place" else len(parts) == 1 and parts[0] in words
+
+
+def check_names(tree):
+    """Names in C++. A function may be called `place()`, as that of GradientBuffers is."""
+    names = dict(replaced_names(tree.files.get(GLOSSARY, "")))
+    for path, text in tree.cpp(*CODE):
+        for number, line in enumerate(code_only(text).splitlines(), 1):
+            for identifier, call in IDENTIFIER.findall(line):
+                for name in names:
+                    if is_called(identifier, name) and not (call and name == "place"):
+                        yield Problem(path, number, "glossary", f"'{identifier}': '{name}' may be many things; say {names[name]} (docs/glossary.md)")

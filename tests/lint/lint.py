@@ -22,6 +22,7 @@ import glossary
 import headers
 import layers
 import lengths
+import listed
 import names
 import pages
 import public
@@ -35,7 +36,8 @@ RULES = [layers.check_layers, layers.check_cycles, layers.check_folder_cycles, l
          public.check_public_headers, public.check_reach, public.check_reference,
          pages.check_links, pages.check_reached, pages.check_pictures, pages.check_tables, pages.check_readme_lengths, contents.check_contents, contents.check_every_folder,
          excerpts.check_excerpts,
-         glossary.check_glossary, glossary.check_words]
+         glossary.check_glossary, glossary.check_words, glossary.check_names,
+         listed.check_every_test_is_run]
 
 
 def problems_of(tree):

@@ -20,6 +20,7 @@ import public
 from sources import Tree
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+PY = "# SPDX-License-Identifier: Apache-2.0\n\"\"\"A test.\"\"\"\n"
 HEADER = SPDX + "#pragma once\n"
 
 
@@ -124,6 +125,22 @@ class LintTest(unittest.TestCase):
             for path in ("README.md", "core/README.md", "docs/concepts/a.md", "docs/tutorials/a.md"):
                 self.assertEqual(self.rules_broken(glossary | {path: text + "\n"}), ["glossary"] * broken, (path, text))
             self.assertEqual(self.rules_broken(glossary | {"docs/decisions/001-names.md": text + "\n"}), [])
+
+    def test_replaced_names(self):
+        glossary = {"docs/glossary.md": self.GLOSSARY.format("", "| tally | readiness |\n\n| name | instead |\n|---|---|\n| wire | channel |\n| place | index |\n")}
+        for code, broken in [("int channel;", 0), ("int wire;", 1), ("int wires_;", 1), ("struct Wire {};", 1), ("constexpr int kWireBytes = 1;", 1),
+                             ("own_wire();", 1), ("int rewired;", 0), ("int a;  // a wire", 0), ('auto a = "wire";', 0), ("int place;", 1), ("place();", 0),
+                             ("bool in_place;", 0)]:
+            self.assertEqual(self.rules_broken(glossary | {"ops/a.h": HEADER + code + "\n"}), ["glossary"] * broken, code)
+            self.assertEqual(self.rules_broken(glossary | {"bench/a.h": HEADER + code + "\n"}), [], code)
+
+    def test_every_test_is_run(self):
+        files = {"tests/unit/a/x_test.cc": SPDX, "tests/python/test_y.py": PY, "tests/unit/CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nadd(\n  a/x_test.cc\n)\n",
+                 "tests/python/CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nrueda_pytest(y 60)\n"}
+        self.assertEqual(self.rules_broken(files), [])
+        for path, text in (("tests/unit/a/z_test.cc", SPDX), ("tests/unit/b/x_test.cc", SPDX), ("tests/python/test_z.py", PY)):
+            self.assertEqual(self.rules_broken(files | {path: text}), ["listed"], path)
+        self.assertEqual(self.rules_broken(files | {"tests/python/torch/test_z.py": PY, "tests/lint/z_test.py": PY}), [])
 
     def test_folder_cycles(self):
         files = {"ops/a/x.h": HEADER + '#include "ops/b/y.h"\n', "ops/b/y.h": HEADER,

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
       {"reduce", rueda::check_reduce},
       {"gather", rueda::check_gather},
       {"scatter", rueda::check_scatter},
+      {"messages", rueda::check_messages},
       {"adasum", rueda::check_adasum},
       {"barrier", rueda::check_barrier},
       {"strides", rueda::check_strides},

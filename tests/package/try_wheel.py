@@ -92,12 +92,12 @@ def bare_root(folder, venv):
              "/usr/lib/python3", "/lib64/ld-linux-x86-64.so.2", "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd", "/proc", "/dev", "/sys", sys.prefix, str(folder)]
     shown += [str(LIBRARIES / name) for name in OF_THE_SYSTEM if (LIBRARIES / name).exists()] + [str(each) for each in LIBRARIES.glob("libnss_files*")]
     lines = ["set -e", "mount --make-rprivate /", f"mount -t tmpfs bare {root}"]
-    for place in shown:
-        inside = f"{root}{place}"
-        if Path(place).is_dir():
-            lines.append(f"mkdir -p {inside} && mount --rbind {place} {inside}")
-        elif Path(place).exists():
-            lines.append(f"mkdir -p {Path(inside).parent} && touch {inside} && mount --bind {os.path.realpath(place)} {inside}")
+    for path in shown:
+        inside = f"{root}{path}"
+        if Path(path).is_dir():
+            lines.append(f"mkdir -p {inside} && mount --rbind {path} {inside}")
+        elif Path(path).exists():
+            lines.append(f"mkdir -p {Path(inside).parent} && touch {inside} && mount --bind {os.path.realpath(path)} {inside}")
     lines += [f"mkdir -p {root}/tmp && ln -s usr/lib {root}/lib", f'exec /usr/sbin/chroot {root} "$@"']
     root.mkdir()
     script = folder / "bare_root.sh"

@@ -68,8 +68,8 @@ def squad(tmp_path_factory):
     document = json.loads((DATA / "squad_sample.json").read_text(encoding="utf-8"))
     good = json.loads((DATA / "squad_sample.json").read_text(encoding="utf-8"))
     for article in range(2):
-        for place, kind in enumerate(KINDS):
-            paragraph, number = divmod(place, 6)
+        for index, kind in enumerate(KINDS):
+            paragraph, number = divmod(index, 6)
             questions = document["data"][article]["paragraphs"][paragraph]["qas"]
             if kind == "twice":
                 questions[number]["id"] = "sample-3-0-0" if article else "sample-0-0-5"

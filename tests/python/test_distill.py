@@ -44,10 +44,10 @@ def losses_in_python(student, teacher, batch, temperature, compared):
     with torch.no_grad():
         known = teacher(**inputs)
     labels, valid = batch["labels"], batch["valid"].bool()
-    places = valid if compared == "all" else labels != -100
+    chosen = valid if compared == "all" else labels != -100
     mlm = functional.cross_entropy(theirs.logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
-    ce = functional.kl_div(functional.log_softmax(theirs.logits[places] / temperature, -1),
-                           functional.softmax(known.logits[places] / temperature, -1), reduction="batchmean") * temperature**2
+    ce = functional.kl_div(functional.log_softmax(theirs.logits[chosen] / temperature, -1),
+                           functional.softmax(known.logits[chosen] / temperature, -1), reduction="batchmean") * temperature**2
     left, right = theirs.hidden_states[-1][valid], known.hidden_states[-1][valid]
     cosine = functional.cosine_embedding_loss(left, right, torch.ones(len(left)))
     return mlm, ce, cosine

@@ -67,7 +67,7 @@ def test_the_script_of_the_mpi_operator(form, shell_here, tmp_path):
     pods = Pods(tmp_path / "mpi", form)
     names = [f"train-worker-{number}" for number in range(3)]
     with Job("--host-discovery-script", pods.script, "--remote-shell", shell_here, "-np", "2", "--min-np", "1", "--max-np", "3", until_end=True) as job:
-        job.wait_for(r"ruedarun: waiting for hosts: 0 of 2 ranks have a place$")  # the launcher begins before the workers
+        job.wait_for(r"ruedarun: waiting for hosts: 0 of 2 ranks have a slot$")  # the launcher begins before the workers
         pods.run(*names[:2])
         job.wait_for(r"step 10\b")
         pods.run(*names)
@@ -172,7 +172,7 @@ def test_ranks_stay_while_the_job_needs_them(hosts):
 def test_the_start_waits_until_there_are_hosts(hosts):
     named = hosts("localhost:1")
     with Job(*named.options, "-np", "2") as job:
-        job.wait_for(r"ruedarun: waiting for hosts: 1 of 2 ranks have a place$")
+        job.wait_for(r"ruedarun: waiting for hosts: 1 of 2 ranks have a slot$")
         named.name("localhost:2")
         status, said = job.end()
     assert status == 0 and counts(said) == (1, {1: 400}), said
@@ -181,7 +181,7 @@ def test_the_start_waits_until_there_are_hosts(hosts):
 def test_min_hosts_timeout(hosts):
     with Job(*hosts("localhost:1").options, "-np", "2", "--elastic-timeout", "2") as job:
         status, said = job.end()
-    assert status == 1 and "1 of 2 ranks have a place on hosts, and no more hosts have come within 2 s" in said, said
+    assert status == 1 and "1 of 2 ranks have a slot on hosts, and no more hosts have come within 2 s" in said, said
 
 
 def test_a_script_that_fails_at_once_ends_the_job(hosts):
@@ -211,7 +211,7 @@ def test_slots_of_hosts_without_a_number(hosts):
 
 def test_a_signal_while_the_start_waits(hosts):
     with Job(*hosts().options, "-np", "2") as job:
-        job.wait_for(r"0 of 2 ranks have a place$")
+        job.wait_for(r"0 of 2 ranks have a slot$")
         job.process.send_signal(signal.SIGTERM)
         status, said = job.end()
     assert status == 128 + signal.SIGTERM, said

@@ -62,15 +62,15 @@ def test_equal_to_transformers_on_200_sentences(tmp_path, job):
         ids = torch.tensor(tokenizer(text, truncation=True, max_length=MAX_LENGTH)["input_ids"])
         rows, labels = masks[f"{number}.input_ids"], masks[f"{number}.labels"]
         assert torch.equal(torch.where(labels == -100, rows, labels), ids)
-        guessed = [place for place, token in enumerate(ids.tolist()) if token not in special]
+        guessed = [position for position, token in enumerate(ids.tolist()) if token not in special]
         assert (labels != -100).sum() == min(len(guessed), max(1, math.floor(0.15 * len(guessed) + 0.5)))
         loss += summed_loss(model, rows[None], labels[None])
         masked += int((labels != -100).sum())
         in_turn = ids.repeat(len(guessed), 1)
         truth = torch.full_like(in_turn, -100)
-        for row, place in enumerate(guessed):
-            in_turn[row, place] = tokenizer.mask_token_id
-            truth[row, place] = ids[place]
+        for row, position in enumerate(guessed):
+            in_turn[row, position] = tokenizer.mask_token_id
+            truth[row, position] = ids[position]
         pseudo += summed_loss(model, in_turn, truth) if guessed else 0
         tokens += len(guessed)
     assert (ours["windows"], ours["masked_tokens"], ours["tokens"]) == (200, masked, tokens)

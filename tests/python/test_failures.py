@@ -249,8 +249,8 @@ def test_a_rank_stopped_inside_an_allreduce_is_named(rank):
     for _ in range(12):  # it may stop where no other is inside
         time.sleep(0.3)
         os.kill(pids[rank], signal.SIGSTOP)
-        patience = time.monotonic() + 4
-        while not (named := names_it.search("".join(heard))) and time.monotonic() < patience:
+        timeout = time.monotonic() + 4
+        while not (named := names_it.search("".join(heard))) and time.monotonic() < timeout:
             time.sleep(0.1)
         os.kill(pids[rank], signal.SIGCONT)
         if named:

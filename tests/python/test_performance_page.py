@@ -59,6 +59,22 @@ def test_a_page_that_is_out_of_date_is_told(tmp_path):
     assert (tmp_path / "page.md").read_text() == "# Performance\n"
 
 
+def test_figures_of_training_are_a_page_of_their_own(tmp_path):
+    assert add(tmp_path, [ROW]).returncode == 0
+    folder = tmp_path / "results" / "training"
+    folder.mkdir()
+    content = {"title": "BERT", "parts": [{"title": "Steps", "blocks": [{"text": "On 2 ranks."}, {"command": "train"}, {"columns": ["", "ms"], "rows": [["a step", "7"]]}]}]}
+    (folder / "bert.json").write_text(json.dumps(content))
+    assert in_folder(tmp_path).returncode == 0
+    page = tmp_path / "training-figures.md"
+    assert page.read_text().endswith("## BERT\n\n### Steps\n\nOn 2 ranks.\n\n```\ntrain\n```\n\n|  | ms |\n| --- | --- |\n| a step | 7 |\n")
+    page.write_text(page.read_text() + "more\n")
+    assert "training-figures.md is not what" in in_folder(tmp_path, "--check").stderr
+    (folder / "half.json").write_text("{}")
+    done = in_folder(tmp_path)
+    assert done.returncode == 1 and "half.json is no result of trainings" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_tensors_of_one_run(tmp_path):
     assert add(tmp_path, {"mode": "tensors", "count": 160, "bytes_in_all": 655360, "memory": "ordinary", "median_us": 130.0, "mpi_median_us": 260.0, "ratio": 2.0}).returncode == 0
     assert "| 160 tensors, 640 KiB in all, ordinary | 260 | 130 | 2 |" in (tmp_path / "page.md").read_text()

@@ -21,18 +21,18 @@ def full(value):
     return pytest.param(value, marks=pytest.mark.full("core"))
 
 
-# A rank: script.py KIND PLACE RANK SIZE
+# A rank: script.py KIND LOCATION RANK SIZE
 BEGIN = """
 import datetime, gc, os, sys, time, weakref
 import torch, torch.distributed as dist
 import rueda.torch as hvd
 
-kind, place, rank, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+kind, location, rank, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
 class Files:
     '''What a program writes itself: wait() raises what it likes, and get() waits for ever.'''
     def path(self, key):
-        return os.path.join(place, key)
+        return os.path.join(location, key)
 
     def set(self, key, value):
         with open(self.path(key) + ".new", "w") as file:
@@ -65,16 +65,16 @@ class OfTorch(dist.Store):
         self.files.wait(keys, timeout)
 
 def tcp():
-    host, port = place.rsplit(":", 1)
+    host, port = location.rsplit(":", 1)
     return dist.TCPStore(host, int(port), is_master=rank == 0, wait_for_workers=False)
 
 def prefixes():
     '''One server for all processes, and a job for each PART of them.'''
-    part, (host, port) = os.environ["PART"], place.rsplit(":", 1)
+    part, (host, port) = os.environ["PART"], location.rsplit(":", 1)
     server = dist.TCPStore(host, int(port), is_master=rank == 0 and part == "0", wait_for_workers=False)
     return dist.PrefixStore(f"job{part}", server)
 
-store = {"tcp": tcp, "file": lambda: dist.FileStore(place, size), "prefix": prefixes, "files": Files, "of_torch": OfTorch}[kind]()
+store = {"tcp": tcp, "file": lambda: dist.FileStore(location, size), "prefix": prefixes, "files": Files, "of_torch": OfTorch}[kind]()
 
 def add_up():
     total = hvd.allreduce(torch.ones(1000) * (hvd.rank() + 1), op=hvd.Sum)[0].item()
@@ -102,22 +102,22 @@ def end_of_the_server():
 class Ranks(Job):
     """Processes that run BEGIN and `script`. `ranks`: which of them are started, in this order."""
 
-    def __init__(self, folder, script, kind, place, size, ranks=None, delay=0.0, **environment):
+    def __init__(self, folder, script, kind, location, size, ranks=None, delay=0.0, **environment):
         path = folder / f"script{time.monotonic_ns()}.py"
         path.write_text(BEGIN + textwrap.dedent(script))
         self.ranks = []
         for rank in range(size) if ranks is None else ranks:
-            self.ranks.append(warm_server().start([path, kind, place, rank, size], {**CLEAN, **PATH, **environment}))
+            self.ranks.append(warm_server().start([path, kind, location, rank, size], {**CLEAN, **PATH, **environment}))
             time.sleep(delay)
 
 
-def place_of(kind, folder):
+def location_of(kind, folder):
     return f"127.0.0.1:{free_port()}" if kind in ("tcp", "prefix") else folder if kind in ("files", "of_torch") else folder / "store"
 
 
 @pytest.mark.parametrize("kind", ["tcp", "files", full("file"), full("of_torch")])
 def test_jobs_one_after_another(kind, tmp_path):
-    with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 3) as job:
+    with Ranks(tmp_path, ADD_UP, kind, location_of(kind, tmp_path), 3) as job:
         results = job.results()
     check(results)
     for rank, (_, out, _) in enumerate(results):
@@ -125,9 +125,9 @@ def test_jobs_one_after_another(kind, tmp_path):
 
 
 def test_two_jobs_over_one_store(tmp_path):
-    place = place_of("prefix", tmp_path)
+    location = location_of("prefix", tmp_path)
     script = ADD_UP + "time.sleep(2)  # the server is in a rank of the first job\n"
-    with Ranks(tmp_path, script, "prefix", place, 2, PART="0") as first, Ranks(tmp_path, script, "prefix", place, 2, PART="1") as second:
+    with Ranks(tmp_path, script, "prefix", location, 2, PART="0") as first, Ranks(tmp_path, script, "prefix", location, 2, PART="1") as second:
         for results in (first.results(), second.results()):
             check(results)
             assert [out.split("\n")[0] for _, out, _ in results] == ["0 2 3.0", "1 2 3.0"]
@@ -135,7 +135,7 @@ def test_two_jobs_over_one_store(tmp_path):
 
 @pytest.mark.parametrize("kind", ["files", full("file")])
 def test_ranks_that_come_late(kind, tmp_path):
-    with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 3, ranks=[2, 1, 0], delay=0.7) as job:
+    with Ranks(tmp_path, ADD_UP, kind, location_of(kind, tmp_path), 3, ranks=[2, 1, 0], delay=0.7) as job:
         check(job.results())
 
 
@@ -156,7 +156,7 @@ def test_the_secret_does_not_stay_in_the_store(tmp_path):
 @pytest.mark.parametrize("kind", ["tcp", full("file"), full("files")])
 def test_a_rank_that_never_comes_is_named(kind, tmp_path):
     begun = time.monotonic()
-    with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 3, ranks=[0, 1], RUEDA_START_TIMEOUT="1.5") as job:
+    with Ranks(tmp_path, ADD_UP, kind, location_of(kind, tmp_path), 3, ranks=[0, 1], RUEDA_START_TIMEOUT="1.5") as job:
         for status, _, err in job.results(30):
             assert status != 0 and "rank 2 of 3 did not come within 1.5 s" in err, err
     assert time.monotonic() - begun < 25
@@ -165,7 +165,7 @@ def test_a_rank_that_never_comes_is_named(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["files", full("file"), full("of_torch")])
 def test_rank_zero_that_never_comes_is_named_with_the_store(kind, tmp_path):
     name = {"file": "FileStore", "files": "Files", "of_torch": "OfTorch"}[kind]
-    with Ranks(tmp_path, ADD_UP, kind, place_of(kind, tmp_path), 2, ranks=[1], RUEDA_START_TIMEOUT="1.5") as job:
+    with Ranks(tmp_path, ADD_UP, kind, location_of(kind, tmp_path), 2, ranks=[1], RUEDA_START_TIMEOUT="1.5") as job:
         status, _, err = job.results(30)[0]
     assert status != 0 and "rank 0 of 2 did not come within" in err and f"nothing at the program's {name}" in err, err
 
@@ -223,7 +223,7 @@ def test_a_server_that_has_gone_is_said(tmp_path):
     except HorovodInternalError as error:
         print(error)
     """
-    with Ranks(tmp_path, script, "tcp", place_of("tcp", tmp_path), 2, RUEDA_START_TIMEOUT="20") as job:
+    with Ranks(tmp_path, script, "tcp", location_of("tcp", tmp_path), 2, RUEDA_START_TIMEOUT="20") as job:
         begun = time.monotonic()
         status, out, err = job.results()[1]
     assert status == 0 and "the program's TCPStore has failed" in out, (out, err)
@@ -336,8 +336,8 @@ def test_workers_of_multiprocessing_may_be_ranks(tmp_path):
         import torch.distributed as dist
         import rueda.torch as hvd
 
-        def rank_of(rank, place):
-            hvd.init(store=dist.FileStore(place, 2), rank=rank, size=2)
+        def rank_of(rank, location):
+            hvd.init(store=dist.FileStore(location, 2), rank=rank, size=2)
             os.write(1, f"{hvd.allreduce(torch.ones(3) * rank, op=hvd.Sum)[0].item()}\\n".encode())
 
         if __name__ == "__main__":

@@ -167,7 +167,7 @@ def test_a_job_that_continues_in_the_background_leaves_the_terminal_alone():
 
 @pytest.mark.parametrize("options", [(), ("--tty", "always")])
 def test_a_job_of_the_background_is_not_stopped(options):
-    with Session(*options, "-np", "2", "/bin/sh", "-c", "sleep 0.5; test -t 1 && echo terminal; echo done", place="background") as session:
+    with Session(*options, "-np", "2", "/bin/sh", "-c", "sleep 0.5; test -t 1 && echo terminal; echo done", state="background") as session:
         session.expect("done")
         assert session.end() == 0
     assert (b"terminal" in session.seen) == bool(options)

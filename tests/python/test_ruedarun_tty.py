@@ -21,13 +21,13 @@ __all__ = ["remote_shell_of_this_machine"]  # a fixture
 # A shell with job control: it leads the session of the terminal, and says how the job goes on. It never touches the terminal's modes.
 SHELL = """
 import fcntl, os, signal, sys, termios
-terminal, place, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+terminal, state, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
 fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 job = os.fork()
 if job == 0:
     os.setpgid(0, 0)
-    if place == "foreground":
+    if state == "foreground":
         os.tcsetpgrp(terminal, os.getpgrp())
     for stream in range(3):
         os.dup2(terminal, stream)
@@ -52,11 +52,11 @@ sys.stdin.readline()
 class Session:
     """ruedarun in a terminal, as the job of a shell."""
 
-    def __init__(self, *words, size=(33, 111), place="foreground", around=(), **settings):
+    def __init__(self, *words, size=(33, 111), state="foreground", around=(), **settings):
         self.screen, terminal = os.openpty()
         self.resize(*size)
         self.normal = self.modes()
-        self.shell = subprocess.Popen([sys.executable, "-c", SHELL, str(terminal), place, *around, RUEDARUN, *words], text=True, start_new_session=True,
+        self.shell = subprocess.Popen([sys.executable, "-c", SHELL, str(terminal), state, *around, RUEDARUN, *words], text=True, start_new_session=True,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[terminal], env=clean_environment(**settings))
         os.close(terminal)
         self.seen, self.at = b"", 0

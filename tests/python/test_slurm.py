@@ -281,7 +281,7 @@ def test_a_rank_that_comes_after_the_life_of_the_credential(cluster):
         old = munge(cluster, "munge", "--ttl", "1", "--restrict-uid", str(os.geteuid()), "--string", endpoint).stdout.strip()
         time.sleep(2.5)
         assert "Expired" in munge(cluster, "unmunge", text=old).stdout
-        with giving(old) as place, Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, place, 1)]) as second:
+        with giving(old) as port, Job([BIN / "rank", "reduces", "1"], [by_slurm(cluster, port, 1)]) as second:
             check(second.results())
         check(first.results())
 

@@ -93,8 +93,8 @@ def make_vocabulary(generator, names, lines):
     generator.shuffle(tokens)
     special = list(names.values())
     generator.shuffle(special)
-    place = generator.choice([0, len(tokens) // 2, len(tokens)])
-    return tokens[:place] + special + tokens[place:]
+    position = generator.choice([0, len(tokens) // 2, len(tokens)])
+    return tokens[:position] + special + tokens[position:]
 
 
 def flags(generator):

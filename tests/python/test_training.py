@@ -187,7 +187,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     assert done.returncode == 1 and "has no checkpoint that is whole" in done.stderr
 
 
-def attack(place, target):
+def attack(path, target):
     """Writes an archive of LibTorch that writes `target` while it is loaded."""
     torch = pytest.importorskip("torch")
 
@@ -201,7 +201,7 @@ def __setstate__(self, state: Tuple[int, bool]):
 """
     module = torch.jit.script(type("Attack", (torch.nn.Module,), {})())  # torch keeps the methods of a class
     module.define(source)
-    torch.jit.save(module, str(place))
+    torch.jit.save(module, str(path))
 
 
 def rewritten(folder, archive, format_):

@@ -83,7 +83,7 @@ def compare(vocabulary, lines, lower_case=True):
     ours = our_tokens(vocabulary, lines, [] if lower_case else ["--cased"])
     different, tokens = [], 0
     for line, ids, offsets, mine in zip(lines, encoded["input_ids"], encoded["offset_mapping"], ours):
-        wanted = [(i, *place) for i, place in zip(ids, byte_offsets(line, offsets))]
+        wanted = [(i, *span) for i, span in zip(ids, byte_offsets(line, offsets))]
         tokens += len(wanted)
         if wanted != mine:
             different.append((line, wanted, mine))

@@ -18,9 +18,9 @@ namespace {
 Percentiles percentiles(std::vector<double>& values) {
   if (values.empty()) return {};
   auto at = [&](double share) {
-    const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-    std::ranges::nth_element(values, values.begin() + place);
-    return values[place];
+    const auto index = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+    std::ranges::nth_element(values, values.begin() + index);
+    return values[index];
   };
   return {at(0.5), at(0.99), at(1.0)};
 }

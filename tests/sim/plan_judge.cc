@@ -21,6 +21,10 @@ PlanJudge::PlanJudge(const WorldScript& script)
       ended_well_(script.calls.size()),
       ids_{{0, kWorld}},
       sets_{{kWorld, 0}} {
+  for (const auto& [set, pair] : script.pairs) {
+    ids_[set] = pair.id();
+    sets_[pair.id()] = set;
+  }
   for (int i = 0; i < static_cast<int>(script.calls.size()); ++i) {
     const Call& call = script.calls[i];
     if (std::ranges::find(call.takes_part, true) == call.takes_part.end()) continue;
@@ -48,13 +52,13 @@ bool PlanJudge::over(Rank rank, int index) const {
 }
 
 void PlanJudge::arrived(Rank rank, const Plan& plan) {
-  const std::size_t place = seen_[rank]++;
-  if (plan.number != place + 1)
-    return fault(fmt::format("rank {} got Plan {} where Plan {} is due", rank, plan.number, place + 1));
-  if (place == verdicts_.size()) {
+  const std::size_t index = seen_[rank]++;
+  if (plan.number != index + 1)
+    return fault(fmt::format("rank {} got Plan {} where Plan {} is due", rank, plan.number, index + 1));
+  if (index == verdicts_.size()) {
     judge(plan);
-  } else if (plan != verdicts_[place].plan) {
-    return fault(fmt::format("rank {} got another Plan {} than the rank that got it first", rank, place + 1));
+  } else if (plan != verdicts_[index].plan) {
+    return fault(fmt::format("rank {} got another Plan {} than the rank that got it first", rank, index + 1));
   }
   under_way_[rank].insert(plan.number);
 }

@@ -52,9 +52,9 @@ void PlantedFault::learn(Rank to, const Orders& orders) {
     }
     for (CacheId id : plan.evicted) open_.erase(id);
     if (kind_ != Kind::reused_id || planted_ || ended_.empty()) continue;
-    const std::size_t place = random_() % plan.tensors.size();
-    if (plan.tensors[place].id == 0) continue;
-    replacements_[plan.number] = {place, ended_[random_() % ended_.size()]};
+    const std::size_t index = random_() % plan.tensors.size();
+    if (plan.tensors[index].id == 0) continue;
+    replacements_[plan.number] = {index, ended_[random_() % ended_.size()]};
     planted_ = true;
   }
 }

@@ -49,15 +49,15 @@ SimulatedNetwork::SimulatedNetwork(const ClusterShape& shape) : shape_(shape) {
 }
 
 void SimulatedNetwork::push(double time, Event event) {
-  std::size_t place = events_.size();
+  std::size_t slot = events_.size();
   if (unused_.empty()) {
     events_.push_back(std::move(event));
   } else {
-    place = unused_.back();
+    slot = unused_.back();
     unused_.pop_back();
-    events_[place] = std::move(event);
+    events_[slot] = std::move(event);
   }
-  queue_.push({time, next_order_++, place});
+  queue_.push({time, next_order_++, slot});
 }
 
 void SimulatedNetwork::at(double time, Rank rank, std::function<void(Negotiator&, Time)> action) {
@@ -82,8 +82,8 @@ void SimulatedNetwork::run(const Told& told, const Failed& failed) {
   while (!queue_.empty()) {
     const Due due = queue_.top();
     queue_.pop();
-    Event event = std::move(events_[due.place]);
-    unused_.push_back(due.place);
+    Event event = std::move(events_[due.slot]);
+    unused_.push_back(due.slot);
     now_ = due.time;
     handle(event, told, failed);
   }

@@ -77,7 +77,7 @@ class SimulatedNetwork {
   struct Due {
     double time = 0;
     std::uint64_t order = 0;  // of two at one time the earlier made comes first
-    std::size_t place = 0;    // in events_
+    std::size_t slot = 0;     // in events_
     bool operator>(const Due& other) const {
       return time != other.time ? time > other.time : order > other.order;
     }
@@ -89,8 +89,8 @@ class SimulatedNetwork {
 
   const ClusterShape shape_;
   std::vector<Node> nodes_;
-  std::vector<Event> events_;        // places are used again
-  std::vector<std::size_t> unused_;  // places
+  std::vector<Event> events_;        // slots are used again
+  std::vector<std::size_t> unused_;  // slots
   std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
   std::uint64_t next_order_ = 0;
   double now_ = 0;

@@ -33,11 +33,11 @@ SimulatedTrace::SimulatedTrace(const std::string& path, const ClusterShape& shap
       R"({{"name":"rueda_merged_timeline","ph":"M","pid":0,"tid":0,"args":{{"ranks":{}}}}})",
       shown);
   for (Rank rank = 0; rank < shown; ++rank) {
-    TracePlace place;
-    place.rank = rank;
-    place.size = shape.ranks;
-    place.host = host_name(rank, shape);
-    ranks_.push_back({TraceJson(place), {}});
+    TraceIdentity identity;
+    identity.rank = rank;
+    identity.size = shape.ranks;
+    identity.host = host_name(rank, shape);
+    ranks_.push_back({TraceJson(identity), {}});
     lines_ += ranks_.back().text.begin(1);
   }
   flush(0);

@@ -49,6 +49,7 @@ class WorldAuthor {
   void set_scene();
   void plain_phase(int except_set = -1);
   void group(int set);
+  void message();
   void differ_in_group(Call& first);
   void sets_phase();
   void removal_phase();

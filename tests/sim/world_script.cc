@@ -27,6 +27,10 @@ void WorldAuthor::plain_phase(int except_set) {
   for (unsigned i = 0; i < per_phase_; ++i) {
     const int set = some_set();
     if (set == except_set) continue;
+    if (script_.size > 1 && once_in(8)) {
+      message();
+      continue;
+    }
     if (once_in(10)) {
       group(set);
       continue;
@@ -38,6 +42,22 @@ void WorldAuthor::plain_phase(int except_set) {
       call.fails_on.push_back(member_of(set));
     add(std::move(call));
   }
+}
+
+// Of any two ranks; names come again, also in the other direction.
+void WorldAuthor::message() {
+  MessagePair pair{some_rank(), some_rank()};
+  if (pair.source == pair.destination) pair.destination = (pair.source + 1) % script_.size;
+  auto known = std::ranges::find(script_.pairs, pair, &std::pair<const int, MessagePair>::second);
+  if (known == script_.pairs.end()) {
+    known = script_.pairs.emplace(static_cast<int>(script_.sets.size()), pair).first;
+    script_.sets.push_back(pair.members());
+  }
+  Call call = call_of(known->first, Operation::message, fmt::format("t{}", below(names_)));
+  call.request.root = pair.source;
+  if (once_in(12)) differ(call);
+  if (once_in(8)) call.fails_on.push_back(member_of(known->first));
+  add(std::move(call));
 }
 
 // Names come again, with other numbers of tensors.
@@ -103,10 +123,10 @@ void WorldAuthor::sets_phase() {
 
 void WorldAuthor::removal_phase() {
   if (live_.size() < 2) return;
-  const auto place = live_.begin() + 1 + below(static_cast<unsigned>(live_.size()) - 1);
-  const int set = *place;
-  live_.erase(place);
-  if (!plain_ && script_.sets[set].count() > 1 && once_in(2)) return removal_in_flight(set);
+  const auto chosen = live_.begin() + 1 + below(static_cast<unsigned>(live_.size()) - 1);
+  const int set = *chosen;
+  live_.erase(chosen);
+  if (!plain_ && script_.sets[set].count() > 1 && !once_in(3)) return removal_in_flight(set);
   Call call = decision(0, Operation::remove_process_set, "remove");
   call.other_set = set;
   add(std::move(call));

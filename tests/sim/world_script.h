@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/control/messages/message_pair.h"
+
 #include "tests/support/worlds/control_world.h"
 
 namespace rueda {
@@ -43,10 +45,11 @@ struct WorldScript {
   ControlWorld::Options options;
   std::vector<Call> calls;
   std::vector<Phase> phases;
-  std::vector<RankSet> sets;       // members by the script's number
-  std::vector<bool> leaves_early;  // these ranks depart instead of the last phase
-  bool waits_to_depart = true;     // or departs while its Calls are in flight
-  std::optional<Rank> lost;        // dies after so many actions of all ranks
+  std::vector<RankSet> sets;         // members by the script's number
+  std::map<int, MessagePair> pairs;  // of those sets that are of messages
+  std::vector<bool> leaves_early;    // these ranks depart instead of the last phase
+  bool waits_to_depart = true;       // or departs while its Calls are in flight
+  std::optional<Rank> lost;          // dies after so many actions of all ranks
   std::size_t lost_after = 0;
   std::vector<bool> stragglers;
   unsigned actions_in_8 = 4;  // how often a rank acts while messages wait

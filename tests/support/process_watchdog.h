@@ -19,7 +19,7 @@ namespace rueda {
 // object.
 class ProcessWatchdog {
  public:
-  explicit ProcessWatchdog(std::chrono::seconds patience) : thread_([this, patience] { watch(patience); }) {}
+  explicit ProcessWatchdog(std::chrono::seconds timeout) : thread_([this, timeout] { watch(timeout); }) {}
   ~ProcessWatchdog() {
     {
       std::lock_guard lock(mutex_);
@@ -30,11 +30,11 @@ class ProcessWatchdog {
   }
 
  private:
-  void watch(std::chrono::seconds patience) {
+  void watch(std::chrono::seconds timeout) {
     std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, patience, [this] { return ended_; })) return;
+    if (changed_.wait_for(lock, timeout, [this] { return ended_; })) return;
     const std::string report = is_initialized() ? default_runtime().report() : "not initialized\n";
-    std::fprintf(stderr, "tests: took longer than %lld s; %s", static_cast<long long>(patience.count()),
+    std::fprintf(stderr, "tests: took longer than %lld s; %s", static_cast<long long>(timeout.count()),
                  report.c_str());
     std::fflush(stderr);
     std::_Exit(99);

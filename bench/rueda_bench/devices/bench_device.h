@@ -54,7 +54,7 @@ class BenchDevice {
 
 // Throws std::runtime_error in a line where CUDA finds no device.
 void check_cuda();
-// What CUDA has for this rank: that of its local rank, round and round.
+// The CUDA device of this rank: its local rank modulo the number of devices.
 std::unique_ptr<BenchDevice> cuda_bench_device(Rank local_rank);
 
 }  // namespace rueda::bench

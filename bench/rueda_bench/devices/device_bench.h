@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --device cuda measures, and what it is measured with.
+// The measurements of --device cuda, and one rank's side of them.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class DeviceBench {
  public:
   virtual ~DeviceBench() = default;
   virtual Subject& subject() = 0;
-  // What the experiment wants beside it; null: nothing.
+  // The reference that the experiment asks for; null if it asks for none.
   virtual Reference* reference() = 0;
   // Slowest ranks, equal on all.
   virtual std::vector<PackRow> pack(const Experiment& experiment) = 0;

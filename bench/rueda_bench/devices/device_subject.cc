@@ -25,7 +25,7 @@ TensorView at(TensorView view, std::byte* memory) {
   return view;
 }
 
-// What the owner has written goes to the device, before anybody looks at a clock.
+// Copies the owner's input to the device. The copy ends before a clock starts.
 void upload(BenchDevice& device, CollectiveBuffers& buffers) {
   const TensorView input = buffers.input();
   device.to_device(input.data, input.bytes());
@@ -168,6 +168,7 @@ class NcclReference final : public Reference {
       case Operation::reduce:
       case Operation::gather:
       case Operation::scatter:
+      case Operation::message:
       case Operation::barrier:
       case Operation::join:
       case Operation::add_process_set:

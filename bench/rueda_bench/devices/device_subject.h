@@ -12,8 +12,8 @@
 
 namespace rueda::bench {
 
-// The whole stack. What is timed goes from before the submission to the result on the device, by its own
-// clock. Runtime and device outlive it.
+// The whole stack. The device's clock runs from before the submission until the result is on the device. The
+// Runtime and the device outlive the Subject.
 std::unique_ptr<Subject> device_subject(Runtime& runtime, BenchDevice& device);
 
 // The same operations given to NCCL by the program itself, on a communicator of all ranks. Called by every

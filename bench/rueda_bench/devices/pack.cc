@@ -84,9 +84,9 @@ class Packed {
     copy.to_type = packs ? travels_as_ : DataType::float32;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       std::byte* const tensor = device_.twin(tensors_[i].get());
-      std::byte* const place = buffer_.get() + offsets_[i];
-      copy.pieces.push_back(packs ? CopyPiece{tensor, place, elements_[i]}
-                                  : CopyPiece{place, tensor, elements_[i]});
+      std::byte* const slot = buffer_.get() + offsets_[i];
+      copy.pieces.push_back(packs ? CopyPiece{tensor, slot, elements_[i]}
+                                  : CopyPiece{slot, tensor, elements_[i]});
     }
     return copy;
   }

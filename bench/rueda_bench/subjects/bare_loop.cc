@@ -62,7 +62,7 @@ BareLoop::BareLoop(MemoryKind kind, std::size_t elements, std::size_t rank, Symm
   }
   start_ = StartLine(true, static_cast<int>(handles.size()));
   if (handles.size() > static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN))) polls_ = 20;
-  meet();
+  barrier();
 }
 
 double BareLoop::seconds(const Fill& fill) {
@@ -73,18 +73,18 @@ double BareLoop::seconds(const Fill& fill) {
   in_place_ ? reduce_in_place(stores) : reduce_staged(stores);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   stores.tell(elements_ * sizeof(float));
-  meet();
+  barrier();
   return seconds;
 }
 
 void BareLoop::reduce_in_place(TimedStores& stores) {
   const auto [begin, end] = slice_of(elements_, rank_, all_.size());
   auto reduce = [&](std::size_t from, std::size_t elements) {
-    std::array<std::byte*, 4> places{};
-    for (std::size_t i = 0; i < all_.size(); ++i) places[i] = bytes_at(all_[i].values + from);
-    sum(std::span(places).first(all_.size()), elements, stores.streamed());
+    std::array<std::byte*, 4> slices{};
+    for (std::size_t i = 0; i < all_.size(); ++i) slices[i] = bytes_at(all_[i].values + from);
+    sum(std::span(slices).first(all_.size()), elements, stores.streamed());
   };
-  meet();
+  barrier();
   {
     const TimedStores::Timing timing(stores);
     const bool whole = elements_ > kFromTheEnd;
@@ -93,7 +93,7 @@ void BareLoop::reduce_in_place(TimedStores& stores) {
       reduce(begin + left - part, part);
     }
   }
-  meet();
+  barrier();
 }
 
 // Each chunk is packed while the one before waits for the others; from the end on, as ours.
@@ -139,11 +139,11 @@ void BareLoop::pack(const Chunk& chunk, const TimedStores& stores) {
 }
 
 void BareLoop::add(const Chunk& chunk, bool streamed) {
-  std::array<std::byte*, 4> places{};
+  std::array<std::byte*, 4> slices{};
   for (std::size_t i = 0; i < all_.size(); ++i)
-    places[i] = bytes_at(shown(i, chunk) + (chunk.from - chunk.begin));
-  places[rank_] = bytes_at(ordinary() + chunk.from);
-  sum(std::span(places).first(all_.size()), chunk.to - chunk.from, streamed);
+    slices[i] = bytes_at(shown(i, chunk) + (chunk.from - chunk.begin));
+  slices[rank_] = bytes_at(ordinary() + chunk.from);
+  sum(std::span(slices).first(all_.size()), chunk.to - chunk.from, streamed);
 }
 
 void BareLoop::unpack(const Chunk& chunk) {
@@ -154,10 +154,10 @@ void BareLoop::unpack(const Chunk& chunk) {
                     (chunk.end - chunk.to) * sizeof(float));
 }
 
-void BareLoop::sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const {
+void BareLoop::sum(std::span<std::byte* const> slices, std::size_t elements, bool streamed) const {
   std::array<const std::byte*, 4> copies{};
-  std::ranges::copy(places, copies.begin());
-  reduce_everywhere({DataType::float32, ReduceOp::sum}, std::span(copies).first(places.size()), places,
+  std::ranges::copy(slices, copies.begin());
+  reduce_everywhere({DataType::float32, ReduceOp::sum}, std::span(copies).first(slices.size()), slices,
                     elements, {streamed, rank_});
 }
 
@@ -174,14 +174,14 @@ void BareLoop::await(Word word, std::uint64_t value) const {
   }
 }
 
-void BareLoop::meet() {
-  tell(&Words::arrived, ++met_);
-  await(&Words::arrived, met_);
+void BareLoop::barrier() {
+  tell(&Words::arrived, ++barriers_);
+  await(&Words::arrived, barriers_);
 }
 
 std::int64_t BareLoop::agreed_start() {
   all_[rank_].words->proposal.store(start_.proposal(), std::memory_order_relaxed);
-  meet();
+  barrier();
   std::int64_t last = 0;
   for (const Shown& each : all_) last = std::max(last, each.words->proposal.load(std::memory_order_relaxed));
   return last;

@@ -25,7 +25,7 @@ namespace rueda::bench {
 // so whatever is summed elsewhere is visited six times, chunk by chunk: its owner copies it to shared memory;
 // who adds reads it there and in a tensor of its own, and writes both; the owner copies it back. Both by the
 // same inner loops as ours, through the cache or past it. On one rank, the main thread's; the same calls come
-// on every rank, which meet before it is destroyed.
+// on every rank, with a barrier before it is destroyed.
 class BareLoop {
  public:
   // Brings what each rank says, in the order of ranks.
@@ -60,7 +60,7 @@ class BareLoop {
   };
   using Word = std::atomic<std::uint64_t> Words::*;
 
-  // What a rank shows the others.
+  // The memory that a rank shares with the others.
   struct Shown {
     std::shared_ptr<std::byte> memory;
     float* values;
@@ -75,8 +75,8 @@ class BareLoop {
   void pack(const Chunk& chunk, const TimedStores& stores);
   void add(const Chunk& chunk, bool streamed);
   void unpack(const Chunk& chunk);
-  void sum(std::span<std::byte* const> places, std::size_t elements, bool streamed) const;
-  void meet();
+  void sum(std::span<std::byte* const> slices, std::size_t elements, bool streamed) const;
+  void barrier();
   std::int64_t agreed_start();
   void tell(Word word, std::uint64_t value);
   void await(Word word, std::uint64_t value) const;
@@ -88,7 +88,7 @@ class BareLoop {
   StartLine start_;
   std::shared_ptr<std::byte> ordinary_;  // this rank's tensor, unless it lies in the window
   int polls_ = 10'000;                   // before the core is given away
-  std::uint64_t met_ = 0;
+  std::uint64_t barriers_ = 0;
   std::uint64_t staged_ = 0;  // chunks
   StorePolicies stores_;
 };

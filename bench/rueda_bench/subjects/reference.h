@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Rueda is compared with, on the same processes.
+// The libraries that Rueda is compared with, on the same processes.
 #pragma once
 
 #include <memory>

@@ -50,6 +50,7 @@ void run(CollectiveBuffers& buffers) {
     case Operation::reduce: MPI_Reduce(input, output, all, type, MPI_SUM, kRoot, MPI_COMM_WORLD); break;
     case Operation::gather: MPI_Gather(input, part, type, output, part, type, kRoot, MPI_COMM_WORLD); break;
     case Operation::scatter: MPI_Scatter(input, part, type, output, part, type, kRoot, MPI_COMM_WORLD); break;
+    case Operation::message:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

@@ -117,6 +117,7 @@ class StackSubject final : public Subject {
         return reduce_async(name, buffers.input(), buffers.output(), kRoot, {ReduceOp::sum}, awaited());
       case Operation::gather: return gather_async(name, buffers.input(), kRoot, awaited());
       case Operation::scatter: return scatter_async(name, buffers.input(), kRoot, {}, awaited());
+      case Operation::message:
       case Operation::barrier:
       case Operation::join:
       case Operation::add_process_set:
@@ -147,7 +148,7 @@ class BackendSubject final : public Subject {
     }
   }
   ~BackendSubject() override {
-    meet();
+    barrier();
     if (local_peers_) local_peers_->end();
     static_cast<void>(ranks_.gather(""));  // nobody closes a connection that another still reads
   }
@@ -172,7 +173,7 @@ class BackendSubject final : public Subject {
     carry_out(plan, entries);
     const double seconds = seconds_since(begin);
     rest_awake();
-    meet();
+    barrier();
     result = buffers.output().data;
     return seconds;
   }
@@ -197,7 +198,7 @@ class BackendSubject final : public Subject {
     for (const std::string& process : ranks_.gather(fmt::format("{}", getpid())))
       welcome.process_ids.push_back(std::stoll(process));
     welcome.peer_infos = ranks_.gather(local_peers_->peer_info());
-    local_peers_->meet(welcome);
+    local_peers_->connect(welcome);
     std::vector<Rank> all;
     for (Rank other = 0; other < size(); ++other) {
       all.push_back(other);
@@ -219,9 +220,9 @@ class BackendSubject final : public Subject {
     components.size = size();
     add_tcp(components);
     welcome.peer_infos = ranks_.gather(components.peer_info);
-    components.meet(welcome, [] {});
+    components.on_peers_known(welcome, [] {});
     backend_ = std::move(components.backends.front());
-    if (!backend_->meet(welcome.hosts, [] {}))
+    if (!backend_->on_peers_known(welcome.hosts, [] {}))
       throw std::runtime_error(
           "--level backend: between hosts it measures tcp, and this job has none: set RUEDA_NETWORK=tcp");
   }
@@ -258,18 +259,18 @@ class BackendSubject final : public Subject {
     plan.chunk_bytes = Config().ring_chunk;
     PlanTensor& tensor = plan.tensors.emplace_back();
     tensor.request = std::make_shared<const Request>(std::move(request));
-    place(plan, tensor);
+    assign_offset(plan, tensor);
     return plan;
   }
 
-  // Who has a core of its own need not give it away at once: a yield in vain takes as long as a small
-  // operation. A look at sockets takes as long as a yield.
+  // A rank with a core of its own polls for long: a yield in vain takes as long as a small operation. A look
+  // at sockets takes as long as a yield.
   int polls() const {
     if (size() <= cores_) return 200;
     return local_peers_ ? 20 : 0;
   }
 
-  void meet() {
+  void barrier() {
     const Plan plan = plan_of(Operation::barrier, DataType::uint8, 0);
     std::vector<Entry> entries;
     entries.push_back(entry_of(plan, {}, {}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carries out a collective operation that is measured: the whole stack, or Works alone.
+// The side that carries out a measured collective operation: the whole stack, or Works alone.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,7 @@ DataType dtype_from(const std::string& text) {
 
 bool known_to_mpi(DataType dtype) { return dtype != DataType::boolean && accumulator_of(dtype) == dtype; }
 
-// What stands between commas, at the end too.
+// The items of a list with commas. A comma at the end adds an empty item.
 std::vector<std::string> items(const std::string& text) {
   std::vector<std::string> result;
   std::istringstream list(text + ',');

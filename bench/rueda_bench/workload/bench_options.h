@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line of rueda-bench asks for.
+// The experiment that the command line of rueda-bench asks for.
 #pragma once
 
 #include <cstddef>

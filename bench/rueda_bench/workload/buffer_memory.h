@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the tensors of a measurement lie.
+// The memory for the tensors of a measurement.
 #pragma once
 
 #include <cstddef>

@@ -112,6 +112,7 @@ int CollectiveBuffers::expected(std::size_t i) const {
     case Operation::reducescatter: return sum(static_cast<std::size_t>(rank_) * part + i);
     case Operation::alltoall:
       return value(static_cast<Rank>(i / part), static_cast<std::size_t>(rank_) * part + i % part);
+    case Operation::message:
     case Operation::barrier:
     case Operation::join:
     case Operation::add_process_set:

@@ -63,7 +63,7 @@ class CollectiveBuffers {
   void write(std::byte* to, std::int64_t elements, Number number) const;
   template <class Number>
   void write_numbers(std::byte* to, std::int64_t elements, Number number) const;
-  // What element i of the result is.
+  // The expected value of element i of the result.
   int expected(std::size_t i) const;
 
   Collective what_;

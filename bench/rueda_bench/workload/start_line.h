@@ -10,10 +10,10 @@
 
 namespace rueda::bench {
 
-// Purpose: lets the ranks of one host begin at one instant of its clock. Who comes last to a barrier leaves
-// it first, by what a word takes from core to core (0.1 to 0.4 us) or more, and then waits for the others,
-// which is no part of the operation. Each rank proposes an instant, all await the last one of them; how it
-// gets round is the side's own matter, and stands in for the barrier. A value of each side of a comparison.
+// Purpose: lets the ranks of one host begin at one instant of its clock. The last rank at a barrier leaves it
+// first, by 0.1 to 0.4 us or more. That rank then waits for the others, and this wait is no part of the
+// operation. Each rank proposes an instant, and all await the last one. The side carries the proposals in its
+// own way, in place of the barrier. A value of each side of a comparison.
 class StartLine {
  public:
   StartLine() = default;  // nobody waits
@@ -21,7 +21,7 @@ class StartLine {
   StartLine(bool one_host, int ranks) : together_(one_host && ranks <= sysconf(_SC_NPROCESSORS_ONLN)) {}
 
   std::int64_t proposal() const { return together_ ? now() + kAhead : 0; }  // ns
-  // What lies far ahead is of another clock, whatever the host's name says.
+  // An instant far ahead belongs to another clock, whatever the host's name is: nobody waits.
   static void await(std::int64_t instant) {
     if (instant - now() > 100 * kAhead) return;
     while (now() < instant) continue;

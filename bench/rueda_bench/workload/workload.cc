@@ -29,7 +29,7 @@ struct Parameters {
   }
 };
 
-// With the head that predicts masked words, whose matrix is that of the word embeddings.
+// Includes the masked-word head. Its matrix is that of the word embeddings.
 std::vector<NamedTensor> bert_parameters(const BertConfig& config) {
   const std::int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   Parameters made;

@@ -57,7 +57,7 @@ class Checker {
                                          fmt::format(format, std::forward<Arguments>(arguments)...)));
   }
 
-  // What has been fetched or copied in part.
+  // Throws if `condition` is false: the file was fetched or copied in part.
   template <typename... Arguments>
   void require_whole(bool condition, fmt::format_string<Arguments...> format,
                      Arguments&&... arguments) const {
@@ -164,17 +164,17 @@ void read_metadata(const Checker& check, const json& metadata, std::map<std::str
 // The tensors must cover the data from its first byte to its last, one after the other.
 void check_cover(const Checker& check, std::span<const SafetensorEntry> entries,
                  std::span<const std::byte> data) {
-  const std::byte* place = data.data();
+  const std::byte* next = data.data();
   for (const SafetensorEntry& entry : entries) {
     const auto begin = entry.data.data() - data.data();
-    check.require(entry.data.data() >= place,
+    check.require(entry.data.data() >= next,
                   "tensor \"{}\" begins at byte {}, inside the tensor before it, which ends at {}",
-                  entry.name, begin, place - data.data());
-    check.require(entry.data.data() == place, "bytes {} to {}, before tensor \"{}\", belong to no tensor",
-                  place - data.data(), begin, entry.name);
-    place += entry.data.size();
+                  entry.name, begin, next - data.data());
+    check.require(entry.data.data() == next, "bytes {} to {}, before tensor \"{}\", belong to no tensor",
+                  next - data.data(), begin, entry.name);
+    next += entry.data.size();
   }
-  const auto used = static_cast<std::size_t>(place - data.data());
+  const auto used = static_cast<std::size_t>(next - data.data());
   check.require(used == data.size(), "its tensors need {} bytes of data, the file has {}", used, data.size());
 }
 

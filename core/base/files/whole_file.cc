@@ -20,21 +20,21 @@ namespace {
 constexpr std::string_view kEnd = ".partial";
 constexpr std::size_t kDigits = 16;
 
-// All hidden names for this place begin so. Digits and kEnd follow.
-std::string begin_of_hidden(const std::filesystem::path& place) {
+// All hidden names for this path begin so. Digits and kEnd follow.
+std::string begin_of_hidden(const std::filesystem::path& path) {
   constexpr std::size_t kLongestPart = 200;  // of a name; a folder takes it with the rest
-  return "." + place.filename().string().substr(0, kLongestPart) + ".";
+  return "." + path.filename().string().substr(0, kLongestPart) + ".";
 }
 
-std::filesystem::path hidden_beside(const std::filesystem::path& place) {
+std::filesystem::path hidden_beside(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number)))
     throw std::runtime_error("the system gives no random numbers for the name of a new file");
-  return place.parent_path() / fmt::format("{}{:0{}x}{}", begin_of_hidden(place), number, kDigits, kEnd);
+  return path.parent_path() / fmt::format("{}{:0{}x}{}", begin_of_hidden(path), number, kDigits, kEnd);
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& place) {
-  return place.has_parent_path() ? place.parent_path() : ".";
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
 }
 
 bool lock(const Descriptor& file) { return ::flock(file.number(), LOCK_EX | LOCK_NB) == 0; }
@@ -47,11 +47,11 @@ bool take(const Descriptor& file) {
   return ::fstat(file.number(), &status) == 0 && status.st_nlink > 0;
 }
 
-// Files for this place whose writers were killed. One that lives holds a lock.
-void remove_leftovers(const std::filesystem::path& place) {
-  const std::string begin = begin_of_hidden(place);
+// Files for this path whose writers were killed. One that lives holds a lock.
+void remove_leftovers(const std::filesystem::path& path) {
+  const std::string begin = begin_of_hidden(path);
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder_of(place), error), end; !error && entry != end;
+  for (std::filesystem::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
     if (name.size() != begin.size() + kDigits + kEnd.size() || !name.starts_with(begin) ||
@@ -69,12 +69,12 @@ void remove_leftovers(const std::filesystem::path& place) {
 
 }  // namespace
 
-WholeFile::WholeFile(const std::filesystem::path& place) : place_(place) {
-  remove_leftovers(place_);
+WholeFile::WholeFile(const std::filesystem::path& path) : path_(path) {
+  remove_leftovers(path_);
   do {
-    hidden_ = hidden_beside(place_);
+    hidden_ = hidden_beside(path_);
     file_ = Descriptor(::open(hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!file_) fail_on("write", place_);
+    if (!file_) fail_on("write", path_);
   } while (!take(file_));
 }
 
@@ -85,7 +85,7 @@ WholeFile::~WholeFile() {
 void WholeFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_.number(), bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) fail_on("write", place_);
+    if (written < 0 && errno != EINTR) fail_on("write", path_);
     if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
@@ -97,11 +97,11 @@ bool WholeFile::has_room(bool durable) const {
 }
 
 void WholeFile::commit(bool durable) {
-  if (!has_room(durable) || ::rename(hidden_.c_str(), place_.c_str()) != 0) fail_on("write", place_);
+  if (!has_room(durable) || ::rename(hidden_.c_str(), path_.c_str()) != 0) fail_on("write", path_);
   committed_ = true;
   if (!durable) return;
-  const Descriptor entries(::open(folder_of(place_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!entries || ::fsync(entries.number()) != 0) fail_on("write", place_);
+  const Descriptor entries(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!entries || ::fsync(entries.number()) != 0) fail_on("write", path_);
 }
 
 std::string read_file(const std::filesystem::path& path) {

@@ -12,13 +12,13 @@
 
 namespace rueda {
 
-// Purpose: one file while it is written. It has a hidden name beside its place, which nobody can foretell,
+// Purpose: one file while it is written. It has a hidden name in the same folder, which nobody can foretell,
 // and gets its own name at the end. So a link that somebody has left there is never followed. An older file
-// stays until then. A writer that is killed leaves the hidden file behind, which the next one for that place
-// removes. Errors are std::runtime_error, and name the place. Used by one thread.
+// stays until then. A writer that is killed leaves the hidden file behind, which the next one for that path
+// removes. Errors are std::runtime_error, and name the path. Used by one thread.
 class WholeFile {
  public:
-  explicit WholeFile(const std::filesystem::path& place);
+  explicit WholeFile(const std::filesystem::path& path);
   // Removes the file unless it was committed.
   ~WholeFile();
   WholeFile(const WholeFile&) = delete;
@@ -26,13 +26,13 @@ class WholeFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // Puts the file in its place. Durable: returns after the file and its name are on the disk.
+  // Gives the file its own name. Durable: returns after the file and its name are on the disk.
   void commit(bool durable = true);
 
  private:
   bool has_room(bool durable) const;
 
-  std::filesystem::path place_;
+  std::filesystem::path path_;
   std::filesystem::path hidden_;
   Descriptor file_;  // locked
   bool committed_ = false;

@@ -10,7 +10,7 @@ namespace rueda {
 bool is_forked_child();
 // Has each child that is forked from now on know it.
 void watch_for_forks();
-// What such a child is told when it wants to take part.
+// Returns the error that a forked child gets when it calls Rueda.
 Status status_in_forked_child();
 
 }  // namespace rueda

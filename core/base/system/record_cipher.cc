@@ -17,9 +17,9 @@ static_assert(crypto_aead_chacha20poly1305_ietf_ABYTES == RecordCipher::kTagByte
 using RecordNonce = std::array<unsigned char, crypto_aead_aes256gcm_NPUBBYTES>;
 static_assert(sizeof(RecordNonce) == crypto_aead_chacha20poly1305_ietf_NPUBBYTES);
 
-RecordNonce nonce_of(std::uint64_t place) {
+RecordNonce nonce_of(std::uint64_t sequence) {
   RecordNonce nonce{};
-  std::memcpy(nonce.data(), &place, sizeof place);
+  std::memcpy(nonce.data(), &sequence, sizeof sequence);
   return nonce;
 }
 
@@ -45,7 +45,7 @@ struct RecordCipher::State {
   crypto_aead_aes256gcm_state aes;  // made once: it takes longer than a short record
   Proof key;
   Cipher cipher;
-  std::uint64_t place = 0;
+  std::uint64_t sequence = 0;
 };
 
 RecordCipher::RecordCipher(Cipher cipher, const Proof& key) : state_(std::make_unique<State>()) {
@@ -58,7 +58,7 @@ RecordCipher::RecordCipher(RecordCipher&&) noexcept = default;
 RecordCipher& RecordCipher::operator=(RecordCipher&&) noexcept = default;
 
 void RecordCipher::seal(ConstBytes header, MutableBytes record) {
-  const RecordNonce nonce = nonce_of(state_->place++);
+  const RecordNonce nonce = nonce_of(state_->sequence++);
   const std::size_t length = record.size() - kTagBytes;
   auto* text = reinterpret_cast<unsigned char*>(record.data());
   if (state_->cipher == Cipher::aes256_gcm) {
@@ -73,7 +73,7 @@ void RecordCipher::seal(ConstBytes header, MutableBytes record) {
 
 bool RecordCipher::open(ConstBytes header, MutableBytes record) {
   if (record.size() < kTagBytes) return false;
-  const RecordNonce nonce = nonce_of(state_->place++);
+  const RecordNonce nonce = nonce_of(state_->sequence++);
   const std::size_t length = record.size() - kTagBytes;
   auto* text = reinterpret_cast<unsigned char*>(record.data());
   if (state_->cipher == Cipher::aes256_gcm)

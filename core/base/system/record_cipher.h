@@ -18,8 +18,8 @@ Cipher best_cipher();
 std::string_view to_string(Cipher cipher);
 
 // Purpose: encrypts and decrypts records in their order, within the caller's memory. Each key belongs to one
-// direction of one connection: the number of a record, which never travels, is its nonce. Both ends call it
-// with the same records in the same order. Not with Cipher::none. Owned by one thread.
+// direction of one connection: the sequence number of a record, which never travels, is its nonce. Both ends
+// call it with the same records in the same order. Not with Cipher::none. Owned by one thread.
 class RecordCipher {
  public:
   static constexpr std::size_t kTagBytes = 16;
@@ -31,7 +31,7 @@ class RecordCipher {
 
   // `record`: the text, and room for the tag behind it. The header travels in the clear, and is proved.
   void seal(ConstBytes header, MutableBytes record);
-  // False where header, record or their place are not those that were sealed; the text is zeroes then.
+  // False where header, record or its sequence number are not as they were sealed; the text is zeroes then.
   bool open(ConstBytes header, MutableBytes record);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to try next: the base with one parameter moved a step up or down.
+// The next candidate of the tuner: the base with one parameter moved a step up or down.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class HillClimb {
   const TuningParameters& start() const { return tried_.front(); }
   const TuningParameters& base() const { return base_; }
   int tried() const { return static_cast<int>(tried_.size()) - 1; }
-  // What all winners saved of a step, as a part of 1.
+  // Returns the part of a step's time that all winners together have saved; 1 is the whole step.
   double gain() const { return 1 - left_; }
 
  private:

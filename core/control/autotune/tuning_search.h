@@ -26,9 +26,9 @@ struct TuningRecord {
   std::string words;
 };
 
-// Purpose: warms up, then climbs: it measures the base and one neighbour in alternation, and who wins is the
-// next base. Where no neighbour is better it watches, and begins again when steps take 10 % more or less than
-// they did. Pure; owned by the Autotuner at rank 0.
+// Purpose: warms up, then measures the base and one neighbour in alternation. The winner is the next base. If
+// no neighbour is better, TuningSearch watches the steps. It searches again when they take 10 % more or less
+// time than before. Pure; owned by the Autotuner at rank 0.
 class TuningSearch {
  public:
   static constexpr double kDrift = 0.10;

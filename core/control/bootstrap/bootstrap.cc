@@ -28,11 +28,11 @@ Bootstrap::Bootstrap(Introduction own, Rank size, RankLists process_sets, Rank r
   }
 }
 
-Status lost_during_start(Rank rank, const std::string& place, const std::string& how) {
+Status lost_during_start(Rank rank, const std::string& process, const std::string& how) {
   const std::string end = how.empty() ? "ended, or left, while the job started. Its own output tells why."
                                       : how + " while the job started.";
   return Status::peer_lost(
-      fmt::format("init: rank {}{} {}", rank, place.empty() ? "" : " (" + place + ")", end));
+      fmt::format("init: rank {}{} {}", rank, process.empty() ? "" : " (" + process + ")", end));
 }
 
 void Bootstrap::receive(Rank from, ConstBytes bytes) {

@@ -14,13 +14,13 @@
 
 namespace rueda {
 
-// `place` and `how` may be empty.
-Status lost_during_start(Rank rank, const std::string& place, const std::string& how);
+// `process` and `how` may be empty.
+Status lost_during_start(Rank rank, const std::string& process, const std::string& how);
 
-// Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come; when
-// rank 0 has heard all, it welcomes everybody with the list of hosts. Where each rank reaches rank 0 only,
-// the list would leave rank 0 once for each of them: rank 0 sends it to its own children in the tree by host,
-// and refers each other rank to its parent there. Pure, as the Negotiator is. Owned by a ProgressEngine.
+// Purpose: one rank's node of the control tree before the Negotiator. Introductions go up as they come. Rank
+// 0 welcomes all ranks with the list of hosts. If each rank reaches rank 0 only, rank 0 sends the list to its
+// children in the tree by host. Rank 0 refers every other rank to its parent in that tree. Pure, as the
+// Negotiator is. Owned by a ProgressEngine.
 class Bootstrap {
  public:
   // `process_sets`: those that this rank gave to init(). `radix`: of the tree by rank number; `size` where

@@ -38,7 +38,7 @@ std::string shortened(const std::string& text) {
   return text.size() <= kLongestWords ? text : text.substr(0, kLongestWords) + "...";
 }
 
-// What is wrong with sorted ranks as a set, in words; empty if nothing is.
+// Returns the error of one set of sorted ranks, in words; empty if there is none.
 std::string error(const std::vector<Rank>& ranks, Rank size) {
   if (ranks.empty()) return "is empty; give it at least one rank";
   if (ranks.front() < 0 || ranks.back() >= size) {

@@ -16,7 +16,7 @@ using RankLists = std::vector<std::vector<Rank>>;
 // "[0-1], [2-3, 7]", "none". Equal for equal sets only, and never long: a longer text ends with its checksum.
 std::string in_words(const RankLists& lists);
 
-// What is wrong with them in a job of `size` ranks; ok if nothing is.
+// Returns the first error of `lists` in a job of `size` ranks; ok if there is none.
 Status check_static_sets(const RankLists& lists, Rank size);
 
 // Their members. For lists without an error.

@@ -143,10 +143,10 @@ bool Membership::goes_on_with(const RankSet& workers, Time now) {
     if (some_finished_)
       give_up(fmt::format("others have finished, and {} of at least {} workers are left", workers.count(),
                           limits_.least));
-    else if (now >= *since_.few + limits_.patience)
+    else if (now >= *since_.few + limits_.timeout)
       give_up(fmt::format("{} of at least {} workers are there, and no more have come within {:.0f} s",
                           workers.count(), limits_.least,
-                          std::chrono::duration<double>(limits_.patience).count()));
+                          std::chrono::duration<double>(limits_.timeout).count()));
     return false;
   }
   return failure_.empty();
@@ -166,7 +166,7 @@ Generation Membership::make_generation(const RankSet& workers, Time now) {
 }
 
 RankSet Membership::take_silent(Time now) {
-  if (!since_.forming || now < *since_.forming + limits_.patience) return {};
+  if (!since_.forming || now < *since_.forming + limits_.timeout) return {};
   since_.forming = now;
   return (unformed_ & present_) - arrived_;
 }
@@ -175,8 +175,8 @@ std::optional<Time> Membership::due() const {
   std::optional<Time> next;
   if (!failure_.empty()) return next;
   if (!is_short()) next = earlier(after(since_.leaving, kLeaving), after(since_.meeting, meeting_time()));
-  next = earlier(next, after(since_.forming, limits_.patience));
-  return earlier(next, after(since_.few, limits_.patience));
+  next = earlier(next, after(since_.forming, limits_.timeout));
+  return earlier(next, after(since_.few, limits_.timeout));
 }
 
 }  // namespace rueda

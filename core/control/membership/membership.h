@@ -23,7 +23,7 @@ class Membership {
   struct Limits {
     Rank least = 1;               // workers of a generation
     Rank most = 1;                // the others wait, as spares
-    Duration patience{};          // with too few workers, and with a member that says nothing
+    Duration timeout{};           // with too few workers, and with a member that says nothing
     std::optional<int> resets{};  // generations after the first
   };
 
@@ -61,7 +61,7 @@ class Membership {
   Rank count() const { return present_.count() + waiting_.count(); }  // members, and who waits
   // There are too few workers for the next generation.
   bool is_short() const { return since_.few.has_value(); }
-  // What would change if the members left this generation: workers that wait come in, others retire.
+  // The changes if the members left this generation now: waiting workers come in, others retire.
   struct Due {
     bool joiners = false;
     bool leavers = false;
@@ -73,7 +73,7 @@ class Membership {
   bool takes_more() const { return !some_finished_ && failure_.empty() && !is_at_limit(); }
   // All members have done their work.
   bool is_over() const { return some_finished_ && present_.empty() && !broken_.by_loss; }
-  // Members that others wait for in vain since `patience`. Who takes them must see to their end.
+  // Returns the members that others have awaited in vain for `timeout`. The caller must end these workers.
   RankSet take_silent(Time now);
   // Why the job cannot go on; empty while it can. Final.
   const std::string& failure() const { return failure_; }

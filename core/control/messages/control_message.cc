@@ -147,7 +147,7 @@ Orders read_orders(Reader& reader) {
 
 void write(Writer& writer, const Inquiry& inquiry) {
   writer.put(inquiry.number);
-  writer.put(inquiry.patience);
+  writer.put(inquiry.timeout);
   writer.put_count(inquiry.operations.size());
   for (const Asked& asked : inquiry.operations) {
     writer.put(asked.key.process_set);
@@ -159,8 +159,8 @@ void write(Writer& writer, const Inquiry& inquiry) {
 Inquiry read_inquiry(Reader& reader) {
   Inquiry inquiry;
   inquiry.number = reader.get<std::uint32_t>();
-  inquiry.patience = reader.get<double>();
-  if (!(inquiry.patience >= 0 && inquiry.patience < 3600)) reader.fail();
+  inquiry.timeout = reader.get<double>();
+  if (!(inquiry.timeout >= 0 && inquiry.timeout < 3600)) reader.fail();
   inquiry.operations =
       reader.get_list<Asked>(sizeof(ProcessSetId) + 1 + sizeof(std::uint64_t), [](Reader& r) {
         const auto process_set = r.get<ProcessSetId>();
@@ -235,7 +235,7 @@ Failure read_failure(Reader& reader) {
   return failure;
 }
 
-// The place of an alternative in Message.
+// The index of an alternative in Message.
 template <class Content, class... Contents>
 constexpr std::uint8_t kind_of(std::type_identity<std::variant<Contents...>>) {
   std::uint8_t kind = 0;

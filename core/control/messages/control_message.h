@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What travels over the control tree. Each kind has a writer and a bounded reader; nothing else reads
-// received bytes.
+// The messages of the control tree. Each kind has a writer and a bounded reader; no other code reads received
+// bytes.
 //   up:    Hello (once, at start), Report, Abort, Stall, Answer, Failure
 //   down:  Welcome or Referral (once, at start), Orders, Abort, Inquiry, Failure
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace rueda {
 
-// Who a rank is, told to its parent before anything else.
+// Introduces a rank to its parent before all other messages.
 struct Introduction {
   Rank rank = 0;
   std::string version;
@@ -80,7 +80,7 @@ struct Report {
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-// What to do next; `end` after the last Plan of the job.
+// The next Plans for every rank. `end` is true after the last Plan of the job.
 struct Orders {
   std::vector<Plan> plans;
   bool end = false;
@@ -98,7 +98,7 @@ struct Abort {
 // Somebody below has waited long for others.
 struct Stall {
   SharedRequest request;
-  std::uint64_t plan = 0;  // has been called by that Plan, whose Work does not move; 0: is not complete
+  std::uint64_t plan = 0;  // the Plan of a Work that does not move; 0: no Plan has called the request
   friend bool operator==(const Stall& a, const Stall& b) {
     return *a.request == *b.request && a.plan == b.plan;
   }
@@ -114,17 +114,17 @@ struct Asked {
 // Rank 0 asks everybody what they know about these operations.
 struct Inquiry {
   std::uint32_t number = 0;
-  double patience = 0;  // seconds until an answer is of no use
+  double timeout = 0;  // seconds until an answer is of no use
   std::vector<Asked> operations;
   friend bool operator==(const Inquiry&, const Inquiry&) = default;
 };
 
-// What the ranks of a subtree have to say about one operation.
+// The state of one operation on the ranks of a subtree, as their answers tell it.
 struct Standing {
   RankSet waiting;                                  // have submitted it, and are not through
   RankSet missing;                                  // have not
   RankSet silent;                                   // did not answer
-  std::vector<std::pair<Rank, std::string>> words;  // what some are doing for whom others wait, ascending
+  std::vector<std::pair<Rank, std::string>> words;  // the activity of some awaited ranks, ascending
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 

@@ -13,9 +13,9 @@ void IdSet::add(CacheId id) {
     words_.back().bits |= bit;
     return;
   }
-  auto place = std::ranges::lower_bound(words_, index, {}, &Word::index);
-  if (place == words_.end() || place->index != index) place = words_.insert(place, {index, 0});
-  place->bits |= bit;
+  auto found = std::ranges::lower_bound(words_, index, {}, &Word::index);
+  if (found == words_.end() || found->index != index) found = words_.insert(found, {index, 0});
+  found->bits |= bit;
 }
 
 void write(Writer& writer, const IdSet& set) {

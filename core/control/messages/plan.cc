@@ -41,7 +41,7 @@ std::optional<Pairing> pairing_from(std::uint8_t value) {
   return static_cast<Pairing>(value);
 }
 
-void place(Plan& plan, PlanTensor& tensor) {
+void assign_offset(Plan& plan, PlanTensor& tensor) {
   if (traits(plan.operation).ragged_first_axis) return;
   tensor.offset = plan.buffer_bytes;
   plan.buffer_bytes += fused_bytes(*tensor.request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every rank does next, as rank 0 decided it. Plans are numbered and reach every rank in the same order.
+// The next steps of every rank, as rank 0 decided. Plans are numbered and reach every rank in the same order.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace rueda {
 
-// A tensor of a Plan and its place in the fused buffer.
+// A tensor of a Plan and its offset in the fused buffer.
 struct PlanTensor {
   CacheId id = 0;       // under which it may be requested from now on; 0: none
   bool in_full = true;  // the request travels with the Plan; if not, the receiver knows it by its id
@@ -41,7 +41,7 @@ enum class Pairing : std::uint8_t { none, doubling, halving };
 struct Plan {
   std::uint64_t number = 0;
   Status status;
-  RankSet joined;  // of a measured Plan: members that have, and so do not ask for what they have counted
+  RankSet joined;  // only with `measure`: joined members, which report no share of the sum of squares
   Pairing pairing = Pairing::none;  // of an allreduce
   std::uint8_t backend = 0;         // index into RuntimeComponents::backends, the same on all ranks
   std::uint8_t area = 0;            // of shared memory, below kAreas: Plans take turns in them
@@ -74,11 +74,11 @@ struct Plan {
 using GraphKey = std::pair<ProcessSetId, std::uint32_t>;
 inline GraphKey graph_of(const Plan& plan) { return {plan.process_set, plan.capture}; }
 
-// Places in a fused buffer start at multiples of this, so that kernels work on whole cache lines.
+// Offsets in a fused buffer are multiples of this, so that kernels work on whole cache lines.
 inline constexpr std::int64_t kFusionAlignment = 64;
 
-// So many Plans may use shared memory without waiting for each other. Where rank 0 has nothing under way they
-// use the first area, which is in caches still.
+// So many Plans may use shared memory without waiting for each other. If rank 0 has no Plan under way, the
+// next Plan uses the first area, which is still in caches.
 inline constexpr std::uint8_t kAreas = 2;
 
 // The Works of two Plans so many numbers apart do not run at the same time: what they send may look alike.
@@ -93,15 +93,15 @@ std::optional<Pairing> pairing_from(std::uint8_t value);
 // Adds them behind others.
 void append(std::vector<Plan>& plans, std::vector<Plan>&& more);
 
-// What the tensors of a Plan have in common, as one of their requests says it.
+// Sets the fields of a Plan that all its tensors share, from one of their requests.
 void take_terms(Plan& plan, const Request& request);
-// Whether a request's tensor may share the Plan: it says the same.
+// True if operation, dtype, reduction, device, set and the like equal the Plan's.
 bool shares_terms(const Plan& plan, const Request& request);
-// Whether all of them say the same, and can be carried out as the Plan says.
+// True if the Plan is valid for its tensors, which then share its terms.
 bool can_be(const Plan& plan);
 
 // Gives the tensor its offset behind those that have theirs, and adds its room to the Plan's buffer_bytes.
-void place(Plan& plan, PlanTensor& tensor);
+void assign_offset(Plan& plan, PlanTensor& tensor);
 
 void write(Writer& writer, const Plan& plan);
 Plan read_plan(Reader& reader);

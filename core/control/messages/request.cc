@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/operation_traits.h"
+#include "core/control/messages/message_pair.h"
 #include "core/control/messages/rank_set_message.h"
 #include "rueda/tensor_view.h"
 
@@ -24,7 +25,7 @@ std::string words(std::span<const std::int64_t> agreed, const Request& request) 
              : fmt::format("{} (its first dimension may differ)", to_string(request.shape));
 }
 
-// What most requests leave at its default does not travel; a byte of flags says which parts do.
+// A field that most requests leave at its default does not travel then. Two bytes of flags name the others.
 enum Part : std::uint16_t {
   scales = 1,
   root = 2,
@@ -145,7 +146,7 @@ Request read_alone(Reader& reader, bool& grouped) {
   if ((parts & Part::capture) != 0) request.capture = reader.get<std::uint32_t>();
   if (request.capture != 0 && request.device == DeviceKind::host) reader.fail();
   request.elsewhere = (parts & Part::elsewhere) != 0;
-  if (request.elsewhere && !may_have_a_place(request)) reader.fail();
+  if (request.elsewhere && !may_use_window(request)) reader.fail();
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (request.compression == Compression::topk) {
     request.compression_share = reader.get<double>();
@@ -172,7 +173,11 @@ Difference difference(const Request& a, const Request& b) {
 
 std::string title(const Request& request) {
   std::string words = fmt::format("{} '{}'", to_string(request.operation), request.name);
-  if (request.process_set != kWorld) words += fmt::format(" in process set {}", request.process_set);
+  if (const std::optional<MessagePair> pair = MessagePair::of(request.process_set)) {
+    words += fmt::format(" from rank {} to rank {}", pair->source, pair->destination);
+  } else if (request.process_set != kWorld) {
+    words += fmt::format(" in process set {}", request.process_set);
+  }
   return words;
 }
 
@@ -185,12 +190,16 @@ bool precedes_in_group(const Request& a, const Request& b) {
   return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
 }
 
-bool may_have_a_place(const Request& request) {
+bool may_use_window(const Request& request) {
   return request.operation == Operation::allreduce && request.device != DeviceKind::host;
 }
 
 bool any_elsewhere(const Request& request) {
   return request.elsewhere || std::ranges::any_of(request.others, &Request::elsewhere);
+}
+
+std::size_t row_bytes(const Request& request) {
+  return static_cast<std::size_t>(row_element_count(request.shape)) * size_of(request.dtype);
 }
 
 std::int64_t bytes_of(const Request& request) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank wants done with one tensor. Every rank of a process set submits an equal Request under the
-// same name.
+// One rank's request for an operation on one tensor. Every rank of a process set submits an equal Request
+// under the same name.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Request {
   ProcessSetId process_set = kWorld;
   DeviceKind device = DeviceKind::host;  // where its tensors are
   std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
-  // An allreduce on a device that must not work in the tensor's place in a window (DeviceWindow), where it
+  // An allreduce on a device that must not work in the tensor's slot in a window (DeviceWindow), where it
   // has one: the tensor lies elsewhere, and somebody may hold what is there. Ranks may differ: one is enough.
   // Such a request gets no cache id.
   bool elsewhere = false;
@@ -61,7 +61,7 @@ struct KeyView {
   friend bool operator==(const KeyView&, const KeyView&) = default;
 };
 
-// What makes requests of several ranks one operation.
+// Identifies an operation: requests of several ranks with equal Keys belong to the same one.
 struct Key {
   ProcessSetId process_set = kWorld;
   std::string name;
@@ -94,18 +94,21 @@ struct KeyEqual {
 template <class T>
 using ByKey = std::unordered_map<Key, T, KeyHash, KeyEqual>;
 
-// "allreduce 'layer.weight'", and of a set other than that of all ranks " in process set 3".
+// "allreduce 'layer.weight'", and of a set other than that of all ranks " in process set 3", or of a message
+// " from rank 0 to rank 1".
 std::string title(const Request& request);
 // The same, and how many others are of its group.
 std::string title_of_all(const Request& request);
-// Whose name comes first in a group, whatever the order of submission: "g.9" before "g.10".
+// Returns true if `a` precedes `b` in a group, whatever the order of submission: "g.9" before "g.10".
 bool precedes_in_group(const Request& a, const Request& b);
-// Whether there are windows for such requests.
-bool may_have_a_place(const Request& request);
-// Whether it is `elsewhere`, or another one of its group.
+// Whether such requests may use a window.
+bool may_use_window(const Request& request);
+// Returns true if this request or another one of its group is `elsewhere`.
 bool any_elsewhere(const Request& request);
 // Bytes of the tensor.
 std::int64_t bytes_of(const Request& request);
+// Bytes of one row of the tensor.
+std::size_t row_bytes(const Request& request);
 
 // Whether two ranks' requests of one name can be carried out together (ragged operations may differ in the
 // first dimension), and the others of their groups. When not, `difference` names the first field that differs

@@ -79,15 +79,15 @@ class CachedReadiness {
     if ((reported & word.bits) != 0) return false;
     std::uint64_t finished = 0;
     for (std::uint64_t bits = word.bits; bits != 0; bits &= bits - 1) {
-      const auto place = static_cast<std::uint32_t>(std::countr_zero(bits));
-      const CacheId id = word.index * 64 + place;
+      const auto position = static_cast<std::uint32_t>(std::countr_zero(bits));
+      const CacheId id = word.index * 64 + position;
       const std::uint32_t i = id % kPage;
       if (page.needed[i] == 0) page.needed[i] = needed(id);
       if (page.needed[i] == kElsewhere) {
         elsewhere(id);
         continue;
       }
-      const std::uint64_t bit = std::uint64_t{1} << place;
+      const std::uint64_t bit = std::uint64_t{1} << position;
       reported |= bit;
       if (page.count[i]++ == 0) {
         page.since[i] = now;

@@ -126,7 +126,7 @@ void Negotiator::tick(Time now, bool works_run) {
   inspect(now);
   if (!root_) return;
   const bool all_departed = sets_.departed() == node_.subtree;
-  Orders orders{root_->coordinator->call(now, table_.open() > 0), false};
+  Orders orders{root_->coordinator->call(now, table_.open_collectives() > 0), false};
   orders.end =
       all_departed && root_->rested == node_.subtree && table_.open() == 0 && root_->coordinator->idle();
   if (orders.end && tuner() != nullptr) tuner()->end();
@@ -200,7 +200,7 @@ void Negotiator::ready(Readiness& readiness, Time now) {
   }
 }
 
-// What moves no data happens as soon as all want it.
+// Carries out an operation that moves no data, as soon as all members have asked for it.
 void Negotiator::decide(const SharedRequest& request, Time now) {
   std::int64_t result = request->root;
   if (request->operation == Operation::add_process_set) {

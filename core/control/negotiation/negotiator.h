@@ -24,7 +24,7 @@ namespace rueda {
 
 // Purpose: one rank's node of the control tree. It counts which of its contributors (itself and its children)
 // have asked for a tensor (ReadinessTable), reports it once to the parent when all have, and passes Orders
-// down; at rank 0 what is complete goes to the Coordinator instead. Pure: bytes and time in, bytes and Plans
+// down; at rank 0 a complete one goes to the Coordinator instead. Pure: bytes and time in, bytes and Plans
 // out; no threads, no clock, no sockets. Owned by one ProgressEngine (or a simulation).
 class Negotiator : private ReadinessTable::Listener {
  public:
@@ -64,7 +64,7 @@ class Negotiator : private ReadinessTable::Listener {
   std::vector<Plan> take_plans() { return std::exchange(plans_, {}); }
   // Plans among those that were taken, or come with take_plans(): take these first.
   std::vector<Abort> take_aborts() { return aborts_.take(); }
-  // What stalls, in words for the log: at rank 0, or where it does not answer.
+  // Returns stall reports for the log: at rank 0, or at a node that rank 0 does not answer.
   std::vector<std::string> take_reports() { return stalls_.take_reports(); }
 
   using LastOne = RootState::LastOne;
@@ -77,7 +77,7 @@ class Negotiator : private ReadinessTable::Listener {
   const Status& failure() const { return failure_; }
   // Whether tensors are on their way through this node.
   bool busy() const { return table_.open() > 0 || (root_ && !root_->coordinator->idle()); }
-  // Of this node's subtree, who has not departed.
+  // Returns the ranks of this node's subtree that have not departed.
   RankSet present() const { return node_.subtree - sets_.departed(); }
   const ProcessSets& sets() const { return sets_; }
   std::optional<Time> due() const;

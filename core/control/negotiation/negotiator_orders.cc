@@ -74,7 +74,7 @@ void Negotiator::take_abort(Rank from, Abort abort) {
   announce(std::move(abort));
 }
 
-// Down the tree from here. What comes from rank 0 comes everywhere in the same order: the first counts.
+// Sends the Abort down the tree. Orders of rank 0 arrive everywhere in one order: the first Abort counts.
 void Negotiator::announce(Abort abort) {
   if (!node_.children.empty()) send_to_children(encode(abort));
   aborts_.add(std::move(abort));

@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-// Purpose: one voice of each subtree is enough, though all ranks may fail in the same Plan. Owned by a
-// Negotiator.
+// Purpose: remembers which Plans have failed, so that a subtree sends one Abort for each. All ranks may fail
+// in the same Plan. Owned by a Negotiator.
 class PlanAborts {
  public:
   // Whether that is the first this node hears of it. Of Plans older than the last that failed, an Abort may

@@ -15,8 +15,8 @@ namespace rueda {
 using Contributor = Rank;
 inline constexpr Contributor kSelf = 0;
 
-// Purpose: for each set its members, who of the contributors has members below it, and which of those will
-// not contribute any more because all of them have joined or departed. Owned by a Negotiator.
+// Purpose: knows the members of each set, and the contributors with members below them. Marks contributors
+// that will add nothing more, since all their members have joined or departed. Owned by a Negotiator.
 class ProcessSets {
  public:
   struct View {
@@ -34,9 +34,10 @@ class ProcessSets {
 
   void add(ProcessSetId id, RankSet members);
   void remove(ProcessSetId id) { views_.erase(id); }
-  // Null when no Plan has added the set, or one has removed it.
+  // Null when no Plan has added the set, or one has removed it. The set of a MessagePair is there from its
+  // first use on.
   const View* find(ProcessSetId id) const;
-  // The id of the set with these members; nothing if there is none.
+  // The id of the set with these members, which is not that of a MessagePair; null if there is none.
   const ProcessSetId* with_members(const RankSet& members) const;
 
   void join(ProcessSetId id, Contributor contributor);
@@ -50,12 +51,14 @@ class ProcessSets {
   }
 
  private:
-  void depart(View& view, const RankSet& ranks);
+  View view_of(RankSet members) const;
+  void depart(View& view, const RankSet& ranks) const;
 
   std::vector<RankSet> below_;  // by contributor
   RankSet subtree_;
   RankSet departed_;
-  std::map<ProcessSetId, View> views_;
+  RankSet all_;
+  mutable std::map<ProcessSetId, View> views_;  // find() adds those of pairs
 };
 
 }  // namespace rueda

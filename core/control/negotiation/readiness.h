@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who of a subtree has asked for one tensor, and whether they asked for the same.
+// The ranks of a subtree that have asked for one tensor, and the agreement of their requests.
 #pragma once
 
 #include <utility>
@@ -30,7 +30,7 @@ class Readiness {
   bool agreed() const { return requests_.size() == 1; }
   Time since() const { return since_; }
 
-  // Which field differs, who asked for what, and what to do. For a Readiness that is not agreed.
+  // Names the field that differs, the request of each rank and the remedy. Only if agreed() is false.
   Status mismatch() const;
 
  private:

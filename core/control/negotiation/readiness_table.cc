@@ -68,7 +68,7 @@ void ReadinessTable::add(Contributor from, std::vector<RequestOfRanks> requests,
   const bool joins = first.operation == Operation::join;
   for (RequestOfRanks& asked : requests) readiness.add(from, std::move(asked));
   if (joins) {
-    // What waits for the joined is complete now, and is reported before the join.
+    // Operations that waited for the joined ranks are complete now, and are reported before the join.
     sets_.join(key.process_set, from);
     count_in_full(std::nullopt, now);
     settle_complete(now);
@@ -82,9 +82,10 @@ void ReadinessTable::add(Contributor from, std::vector<RequestOfRanks> requests,
 // The Readiness of a key, which from now on is counted there only.
 Readiness& ReadinessTable::readiness_of(const Request& request, Time now) {
   const Key key = key_of(request);
-  auto [place, fresh] = others_.try_emplace(key, now);
-  Readiness& readiness = place->second;
+  auto [entry, fresh] = others_.try_emplace(key, now);
+  Readiness& readiness = entry->second;
   if (!fresh) return readiness;
+  if (request.operation == Operation::message) ++messages_;
   const CacheId id = cache_->current(key, applied_);
   if (id == 0) return readiness;
   const CachedReadiness::Open open = known_.take(id);
@@ -130,6 +131,7 @@ void ReadinessTable::settle_complete(Time now) {
 void ReadinessTable::settle(const Key& key, Time now) {
   auto node = others_.extract(key);
   if (node.empty()) return;  // its set has been removed a moment ago
+  if (node.mapped().request()->operation == Operation::message) --messages_;
   known_.ask_again(cache_->current(key, applied_));
   listener_.ready(node.mapped(), now);
 }

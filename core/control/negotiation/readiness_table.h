@@ -65,6 +65,8 @@ class ReadinessTable {
   bool gave(const IdSet& ids) const;
   // Tensors for which some have asked, not all.
   std::size_t open() const { return known_.open() + others_.size(); }
+  // The same without messages, which wait for one rank and share no buffer.
+  std::size_t open_collectives() const { return open() - messages_; }
   // Calls visit(request, since) for each of them.
   template <class Visit>
   void for_open(Visit visit) const {
@@ -94,6 +96,7 @@ class ReadinessTable {
   IdSet one_id_;  // room for what this rank submits
   CachedReadiness known_;
   ByKey<Readiness> others_;
+  std::size_t messages_ = 0;  // of others_
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;
 };

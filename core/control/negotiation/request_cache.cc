@@ -48,7 +48,7 @@ bool RequestCache::resolve(Plan& plan, std::uint64_t at) const {
   }
   take_terms(plan, *plan.tensors.front().request);
   plan.buffer_bytes = 0;
-  for (PlanTensor& tensor : plan.tensors) place(plan, tensor);
+  for (PlanTensor& tensor : plan.tensors) assign_offset(plan, tensor);
   return can_be(plan);
 }
 

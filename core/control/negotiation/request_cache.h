@@ -11,9 +11,9 @@
 
 namespace rueda {
 
-// Purpose: which Request each cache id stands for, as the Plans have said. Nothing in it depends on the rank:
-// it is a function of the Plans alone, and each lookup says up to which Plan it may know them. So Negotiators
-// of one process may share one. An id that a Plan has ended stays readable until `forget`, for bits that were
+// Purpose: tells which Request each cache id stands for. The cache depends on the Plans only. Each lookup
+// passes the number of the last applied Plan, and ignores later Plans. So Negotiators of one process may
+// share a cache. An id that a Plan has ended stays readable until `forget`, for bits that were
 // sent before. Owned by a Negotiator, or shared by those of a simulation.
 class RequestCache {
  public:

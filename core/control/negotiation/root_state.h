@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rank 0 alone knows of a job.
+// The part of a job's state that rank 0 alone has.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace rueda {
 
-// Purpose: the Negotiator's state at rank 0, the root of the control tree: who decides, and what numbers
-// Plans get. Owned by that Negotiator.
+// Purpose: the Negotiator's state at rank 0, the root of the control tree. It has the Coordinator, which
+// decides, and the numbers of Plans. Owned by that Negotiator.
 struct RootState {
-  // Who was the last to want something (of a subtree: its uppermost rank), and how long after the first.
+  // The last rank to ask for an operation (of a subtree: its uppermost rank), and the delay after the first.
   struct LastOne {
     Rank rank = 0;
     Duration after{};

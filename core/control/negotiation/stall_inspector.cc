@@ -12,8 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr Duration kGather = milliseconds(250);        // more may be noticed before we ask
-constexpr double kPatience = 1.0;                      // seconds for the whole tree
-constexpr double kForChildren = 0.75;                  // of a node's patience
+constexpr double kTimeout = 1.0;                       // seconds for the whole tree
+constexpr double kForChildren = 0.75;                  // of a node's timeout
 constexpr std::size_t kNamed = 4;                      // ranks whose own words are passed on
 constexpr Duration kForRankZero = milliseconds(1500);  // to ask about a Plan that was told
 constexpr std::uint32_t kOfANode = 1u << 31;           // numbers of Inquiries that rank 0 did not begin
@@ -26,8 +26,8 @@ StallInspector::StallInspector(const TreeNode& node, Settings settings)
 bool StallInspector::overdue(Time since, Time now) const { return on() && now - since >= limit(); }
 
 void StallInspector::notice(const SharedRequest& request, Time since, Time now) {
-  auto [place, fresh] = noticed_.try_emplace(key_of(*request));
-  Noticed& noticed = place->second;
+  auto [entry, fresh] = noticed_.try_emplace(key_of(*request));
+  Noticed& noticed = entry->second;
   if (!fresh && noticed.since == since) return;
   noticed = {request, since, now + kGather};
   if (node_.rank != 0) outgoing_.push_back({node_.parent, encode(Stall{request})});
@@ -36,12 +36,12 @@ void StallInspector::notice(const SharedRequest& request, Time since, Time now) 
 void StallInspector::notice(const SharedRequest& request, std::uint64_t plan, Time since, Time now) {
   Noticed& noticed = noticed_[key_of(*request)];
   if (noticed.plan == plan && since <= noticed.at) return;
-  noticed = {request, since, now + kGather + patience_with_rank_0(), plan, now};
+  noticed = {request, since, now + kGather + timeout_with_rank_0(), plan, now};
   if (node_.rank != 0) outgoing_.push_back({node_.parent, encode(Stall{request, plan})});
 }
 
 // Trees of three levels below rank 0 have a thousand hosts.
-Duration StallInspector::patience_with_rank_0() const {
+Duration StallInspector::timeout_with_rank_0() const {
   if (node_.rank == 0) return {};
   if (node_.parent == 0) return kForRankZero;
   return node_.children.empty() ? 3 * kForRankZero : 2 * kForRankZero;
@@ -55,8 +55,8 @@ void StallInspector::take_message(Rank, Stall stall, Time now) {
     outgoing_.push_back({node_.parent, encode(std::move(stall))});
     return;
   }
-  auto [place, fresh] = noticed_.try_emplace(key_of(*stall.request));
-  if (fresh) place->second = {stall.request, now - age, now + kGather};
+  auto [entry, fresh] = noticed_.try_emplace(key_of(*stall.request));
+  if (fresh) entry->second = {stall.request, now - age, now + kGather};
 }
 
 void StallInspector::take_message(Rank, const Inquiry& inquiry, Time now) { begin(inquiry, false, now); }
@@ -76,7 +76,7 @@ void StallInspector::tick(Time now) {
   if (round_ && now >= round_->until) conclude();
   if (round_ || std::ranges::none_of(noticed_, [&](auto& each) { return to_be_asked(each.second, now); }))
     return;
-  Inquiry inquiry{node_.rank == 0 ? next_number_ : next_number_ | kOfANode, kPatience, {}};
+  Inquiry inquiry{node_.rank == 0 ? next_number_ : next_number_ | kOfANode, kTimeout, {}};
   for (auto& [key, noticed] : noticed_) {
     if (noticed.asked ? to_be_asked(noticed, now) : node_.rank == 0 || noticed.plan > 0)
       inquiry.operations.push_back({key, noticed.plan});
@@ -86,7 +86,7 @@ void StallInspector::tick(Time now) {
   begin(std::move(inquiry), true, now);
 }
 
-// What has been called may be over by the time at which the job is to end: then it is asked about once more.
+// A called Plan may be over by the time at which the job is to end. So rank 0 asks once more about that Plan.
 bool StallInspector::to_be_asked(const Noticed& noticed, Time now) const {
   if (node_.rank != 0 && noticed.plan == 0) return false;
   if (!noticed.asked) return now >= noticed.asked_after;
@@ -113,11 +113,11 @@ void StallInspector::begin(Inquiry inquiry, bool own_round, Time now) {
     if (own.member && (!own.waiting || asked.plan > 0)) standing.words.emplace_back(node_.rank, own.words);
     round.standings.push_back(std::move(standing));
   }
-  round.until = now + from_seconds(inquiry.patience);
+  round.until = now + from_seconds(inquiry.timeout);
   round.open = {node_.children.begin(), node_.children.end()};
   round.inquiry = std::move(inquiry);
   const Bytes bytes =
-      encode(Inquiry{round.inquiry.number, round.inquiry.patience * kForChildren, round.inquiry.operations});
+      encode(Inquiry{round.inquiry.number, round.inquiry.timeout * kForChildren, round.inquiry.operations});
   for (Rank child : node_.children) outgoing_.push_back({child, bytes});
   if (round.open.empty()) conclude();
 }
@@ -153,7 +153,7 @@ bool StallInspector::answers_matter(const Asked& asked, const Standing& standing
   const auto noticed = noticed_.find(asked.key);
   if (noticed == noticed_.end() || noticed->second.plan != asked.plan) return false;
   if (asked.plan == 0) return !standing.missing.empty() || !standing.silent.empty();
-  // Who does not answer may have nothing to do with it.
+  // A rank that does not answer may have nothing to do with this Plan.
   if (standing.waiting.empty()) noticed_.erase(noticed);
   return !standing.waiting.empty();
 }
@@ -205,9 +205,9 @@ std::string StallInspector::words_of(const std::vector<const Noticed*>& stalled,
   for (const auto& [rank, own] : standing.words) words += fmt::format("\n  rank {}: {}", rank, own);
   if (!standing.silent.empty()) {
     words += fmt::format("\n  no answer from: {}", to_string(standing.silent));
-    for (Rank i = 0; i < std::min<Rank>(kNamed, standing.silent.count()) && settings_.place_of; ++i) {
+    for (Rank i = 0; i < std::min<Rank>(kNamed, standing.silent.count()) && settings_.process_of; ++i) {
       const Rank rank = standing.silent.at(i);
-      words += fmt::format("\n  rank {}: {}: stopped, or stuck in a call", rank, settings_.place_of(rank));
+      words += fmt::format("\n  rank {}: {}: stopped, or stuck in a call", rank, settings_.process_of(rank));
     }
   }
   return words;

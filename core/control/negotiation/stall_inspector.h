@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who keeps the others waiting, and what they are doing: asked for as soon as something waits long, or does
-// not move.
+// Reports the ranks that keep others waiting, and their activity. A node asks for both as soon as an
+// operation waits long, or does not move.
 #pragma once
 
 #include <functional>
@@ -20,27 +20,27 @@ namespace rueda {
 
 // Purpose: one node's part of stall reports. Rank 0 hears of a stalled operation (from its own tallies, or by
 // a Stall from below), asks the whole tree once (Inquiry), and puts the answers into words; each node asks
-// its children, adds itself, and does not wait for a child longer than the Inquiry's patience. Pure, owned by
+// its children, adds itself, and does not wait for a child longer than the Inquiry's timeout. Pure, owned by
 // a Negotiator.
 //
-// What has been called is told by its Plan: by every member whose Work does not move, once, and by nodes
-// between it and rank 0 once for all below. Where no Inquiry follows, rank 0, or somebody on the way there,
-// is what has stopped: then a node asks those below it, and puts that into words itself; the nearer to rank
-// 0, the sooner, so that those below have heard of it by then.
+// A stalled Work is reported by its Plan's number. Each member with such a Work sends one Stall, and each
+// node on the way to rank 0 passes one on for all below. If no Inquiry follows, rank 0 or a node on the way
+// has stopped. Then a node asks the ranks below it, and writes the report itself. A node nearer to rank 0
+// does so sooner; its Inquiry keeps the nodes below from asking.
 class StallInspector {
  public:
-  // What this rank says of itself.
+  // This rank's own part of an answer to an Inquiry.
   struct OwnState {
     bool member = false;   // of the process set; of a Plan: and its Work runs here
     bool waiting = false;  // has submitted it
     Time moved{};          // of a Plan: when its Work did so last
-    std::string words;     // else, and of a Plan: who and where it is, what it did last, what it is doing
+    std::string words;     // of a Plan, or if not waiting: process, host, latest activity
   };
   struct Settings {
     Duration report_after{};  // 0: never
     Duration fail_after{};    // 0: never
     std::function<OwnState(const Asked&)> own_state;
-    std::function<std::string(Rank)> place_of;  // "process 4711 on host"
+    std::function<std::string(Rank)> process_of;  // "process 4711 on host"
   };
 
   StallInspector(const TreeNode& node, Settings settings);
@@ -103,7 +103,7 @@ class StallInspector {
   Duration limit() const {
     return settings_.report_after > Duration{} ? settings_.report_after : settings_.fail_after;
   }
-  Duration patience_with_rank_0() const;
+  Duration timeout_with_rank_0() const;
   void merge(Standing& into, const Standing& from) const;
   void conclude();
   void put_into_words();

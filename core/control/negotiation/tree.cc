@@ -35,10 +35,10 @@ class Hosts {
   explicit Hosts(std::span<const std::string> names) : host_of_(names.size()) {
     std::unordered_map<std::string, Rank> numbers;
     for (Rank rank = 0; rank < static_cast<Rank>(names.size()); ++rank) {
-      auto [place, fresh] = numbers.try_emplace(names[rank], static_cast<Rank>(members_.size()));
+      auto [entry, fresh] = numbers.try_emplace(names[rank], static_cast<Rank>(members_.size()));
       if (fresh) members_.emplace_back();
-      host_of_[rank] = place->second;
-      members_[place->second].add(rank, rank + 1);
+      host_of_[rank] = entry->second;
+      members_[entry->second].add(rank, rank + 1);
     }
   }
 

@@ -10,7 +10,7 @@
 
 namespace rueda {
 
-// Purpose: one rank's place in a tree whose root is rank 0. A plain value.
+// Purpose: one rank's node of a tree whose root is rank 0. A plain value.
 struct TreeNode {
   Rank rank = 0;
   Rank parent = 0;                      // of rank 0: itself

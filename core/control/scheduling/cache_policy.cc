@@ -19,7 +19,8 @@ void CachePolicy::give_ids(Plan& plan) {
 }
 
 void CachePolicy::give_id(PlanTensor& tensor, Plan& plan) {
-  if (tensor.request->elsewhere) return;  // which is not what comes again
+  if (tensor.request->operation == Operation::message) return;  // most have names of their own
+  if (tensor.request->elsewhere) return;                        // which is not what comes again
   ++calls_;
   if (auto same = same_.find(tensor.request.get()); same != same_.end())
     return call_again(same->second, tensor);

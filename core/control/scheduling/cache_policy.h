@@ -12,8 +12,8 @@ namespace rueda {
 // Purpose: gives an id to each request that is called, and ends ids that are not worth their room: of names
 // that now mean something else, of process sets that are gone, and of requests that were not called again for
 // long. "Long" grows with the number of requests that do come again, so a model larger than `least` never
-// drives its own requests out; names used once pass through. Barriers, each of which has a name of its own,
-// get none. Owned by the Coordinator at rank 0.
+// drives its own requests out; names used once pass through. Barriers and messages, most of which have names
+// of their own, get none. Owned by the Coordinator at rank 0.
 class CachePolicy {
  public:
   // Requests are kept for `least` calls of others at least; 0: nothing gets an id.

@@ -44,13 +44,16 @@ class Coordinator {
 
  private:
   void add_ready(SharedRequest request, const RankSet& without);
+  void call_ready(std::vector<ReadyRequest>&& ready, std::vector<Plan>& plans);
+  std::vector<ReadyRequest> take_alone();
 
   Tuner* tuner_ = nullptr;  // may be none
   FusionPlanner planner_;
   Settings settings_;
   CachePolicy keeper_;
   std::vector<ReadyRequest> ready_;
-  std::int64_t ready_bytes_ = 0;
+  std::int64_t ready_bytes_ = 0;  // of those that may share a buffer
+  int alone_ = 0;                 // number of the others
   Time first_ready_{};
   std::vector<Plan> refused_;
 };

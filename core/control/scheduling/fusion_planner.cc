@@ -10,7 +10,7 @@ namespace {
 
 void append(Plan& plan, SharedRequest request) {
   plan.tensors.push_back({0, true, std::move(request)});
-  place(plan, plan.tensors.back());
+  assign_offset(plan, plan.tensors.back());
 }
 
 Plan plan_for(ReadyRequest ready) {
@@ -34,7 +34,7 @@ std::vector<Plan> FusionPlanner::fuse(std::vector<ReadyRequest>&& ready) {
   std::vector<Plan> plans;
   for (ReadyRequest& each : ready) {
     auto open = plans.end();
-    // What a host keeps back belongs to a name.
+    // A host keeps the unsent rest of a topk tensor under that tensor's name, so topk tensors stay alone.
     if (traits(each.request->operation).fusable && each.request->compression != Compression::topk) {
       open = std::ranges::find_if(plans, [&](const Plan& plan) { return fits(plan, each); });
     }

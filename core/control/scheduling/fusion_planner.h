@@ -12,7 +12,7 @@
 
 namespace rueda {
 
-// What every member of its process set has submitted, but for those that have joined.
+// A request that every member of its process set has submitted, except for members that have joined.
 struct ReadyRequest {
   ReadyRequest(SharedRequest asked, RankSet without = {})
       : request(std::move(asked)), joined(std::move(without)) {}
@@ -26,8 +26,8 @@ struct ReadyRequest {
 // open.
 class FusionPlanner {
  public:
-  // Tells which backend carries out a Plan: an index that is valid on every rank. Also fills in its members,
-  // and what that backend wants all ranks to do alike.
+  // Tells which backend carries out a Plan: an index that is valid on every rank. Fills in what that backend
+  // wants all ranks to do alike. RootState passes functions that fill in the Plan's members first.
   using ChooseBackend = std::function<std::uint8_t(Plan&)>;
 
   // `second_backend`: the next best one, for Plans larger than TuningParameters::route_bytes; may be none.

@@ -11,7 +11,7 @@ namespace rueda {
 
 double in_milliseconds(Duration time);
 
-// What is other in `to`, in words: "chunk 1 MiB instead of 256 KiB".
+// Names the parameters that `to` changes, in words: "chunk 1 MiB instead of 256 KiB".
 std::string difference(const TuningParameters& from, const TuningParameters& to);
 
 }  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs to know of devices that have memory of their own.
+// The engine's interface to devices that have memory of their own.
 #pragma once
 
 #include <memory>

@@ -74,7 +74,7 @@ HostBuffer OutputPool::Kept::older_than(std::uint64_t most_outputs) {
 }
 
 HostBuffer OutputPool::Kept::take(std::size_t size) {
-  while (older_than(kPatience).data() != nullptr) continue;
+  while (older_than(kMostUnused).data() != nullptr) continue;
   const std::lock_guard lock(mutex);
   ++outputs;
   // The last one: the likeliest to be in a cache.

@@ -12,16 +12,16 @@
 
 namespace rueda {
 
-// Purpose: gives such memory and keeps what the program has let go of for the next outputs: to touch fresh
-// pages takes several times as long as to move the data there. What is not used again by the next kPatience
-// outputs goes back to the system, and so does the oldest where it is more than `most` bytes, all of it at
-// shutdown or where memory is short. One for the process, used by any thread; blocks may outlive it.
+// Purpose: gives memory for outputs, and keeps released blocks for later outputs. Touching fresh pages takes
+// several times as long as moving the data there. The system gets back a block that the next kMostUnused
+// outputs do not use. It also gets the oldest blocks beyond `most` bytes, and all blocks at shutdown or when
+// memory is short. One pool for the process, used by any thread; blocks may outlive it.
 class OutputPool {
  public:
   static constexpr std::size_t kLeast = std::size_t{64} << 10;  // bytes that are worth keeping
   static constexpr std::size_t kMost = std::size_t{256} << 20;
   static constexpr std::size_t kMostBlocks = 64;
-  static constexpr int kPatience = 64;
+  static constexpr int kMostUnused = 64;
 
   static OutputPool& of_process();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tensors of this rank may lie.
+// The memory for tensors of this rank: shared with other ranks, ordinary, or on a device.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class TensorMemory {
   std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes);
   const std::shared_ptr<SymmetricMemory>& shared() const { return shared_; }
   std::string device_problem() const;
-  // Where there is no problem: behind what that stream has been given so far.
+  // Marks the end of all work that `stream` has been given so far. Only if device_problem() is empty.
   std::shared_ptr<const Fence> record(int device, DeviceStream stream) const {
     return accelerator_->record(device, stream);
   }

@@ -43,7 +43,7 @@ std::vector<Entry> entries_of_group(std::vector<std::shared_ptr<HandleState>> st
   };
   std::ranges::stable_sort(states, precedes_in_group, request);
   if (std::ranges::any_of(states, [&](const auto& state) { return request(state).elsewhere; })) {
-    for (const auto& state : states) request(state).elsewhere = may_have_a_place(request(state));
+    for (const auto& state : states) request(state).elsewhere = may_use_window(request(state));
   }
   const std::shared_ptr<HandleState>& first = states.front();
   std::vector<Request>& others = request(first).others;

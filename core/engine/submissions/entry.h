@@ -31,7 +31,7 @@ struct Entry {
   std::atomic<bool>* name_taken = nullptr;  // of NamesInFlight, from submission to completion
   bool joined = false;                      // see joined_contribution.h
   bool calls_out = false;                   // its Work calls the program's code
-  StreamingProgress* flow = nullptr;        // of a Plan's first: all its tensors come and go so
+  StreamingProgress* flow = nullptr;        // in a Plan's first Entry: streaming of all its tensors
 
   const Request& request() const { return *shared_request; }
   Submission& submission() { return handle->submission; }

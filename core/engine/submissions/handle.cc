@@ -34,12 +34,12 @@ void HandleState::complete(Status status, std::shared_ptr<void> owner) {
 
 // Most operations on one host end within microseconds.
 void HandleState::wait_awake() {
-  thread_local AdaptiveSpin patience(std::chrono::microseconds(50));
-  const AdaptiveSpin::Duration longest = patience.next();
+  thread_local AdaptiveSpin spin(std::chrono::microseconds(50));
+  const AdaptiveSpin::Duration longest = spin.next();
   bool turned = false;
   if (longest > AdaptiveSpin::Duration::zero()) {
     turned = waiters_->turns().take_until_done(*this, longest);
-    patience.ended(done());
+    spin.ended(done());
   }
   if (!turned && submission.awaited) waiters_->turns().ring();
 }

@@ -55,8 +55,8 @@ class HandleState : public Completion {
   // Whether it was captured into a graph; then whether somebody has waited for it, and so made a stream wait.
   bool captured() const { return submission.ready && submission.ready->captured(); }
   bool joined() const { return joined_.load(); }
-  // Blocks until done, and lets go of the tensors. What a WaitCheck throws leaves it when the operation needs
-  // nothing any more that the caller may destroy; see withdraw().
+  // Blocks until done, and lets go of the tensors. An exception of a WaitCheck leaves this call when the
+  // operation needs no memory of the caller any more; see withdraw().
   const Status& wait();
   // The same for a limited time; whether it is done.
   bool wait_until(Time deadline);

@@ -17,7 +17,7 @@ namespace rueda {
 // mutex.
 class NamesInFlight {
  public:
-  // Takes the names of all entries. Where one is in flight already it takes none, and returns why.
+  // Takes the names of all entries. If one name is in flight already, takes none and returns the error.
   Status take(std::span<Entry> entries);
   // Does nothing for an Entry whose name was not taken here.
   static void free(Entry& entry);

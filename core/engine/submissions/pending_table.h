@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this rank has asked for: the operations it has in flight, by process set and name, and the sets that
-// it has joined.
+// The operations that this rank has in flight, by process set and name, and the process sets that the rank
+// has joined.
 #pragma once
 
 #include <optional>
@@ -33,8 +33,8 @@ class PendingTable {
   void add(Entry&& entry);
   // When nothing is between the two: forgets names that have not been in use for long.
   void forget_unused();
-  // Moves the Entry that a Plan calls, whose name stays reserved, to the end of `started`. Tells whether it
-  // waited for a Plan.
+  // Moves the Entry that a Plan calls to the end of `started`. The name of the Entry stays reserved. Returns
+  // true if the Entry waited for a Plan.
   bool start(const Request& called, std::vector<Entry>& started);
   // The same with all that this rank has submitted together with it.
   void start_group(const Request& called, std::vector<Entry>& started);

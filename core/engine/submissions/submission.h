@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a framework hands to the Runtime: the request, the memory, and who keeps that memory alive.
+// A framework's order to the Runtime: the request, the memory, and the owner of that memory.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ namespace rueda {
 // shape. An exception it throws fails this operation, on every rank that has not finished it.
 using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 
-// Purpose: one operation on its way from a framework thread to the background thread. Moved, never shared.
+// Purpose: one operation on its way from a framework thread to the background thread. Moved into the
+// HandleState, which both share; the background thread's until completion.
 //   input     read by every operation except barrier
-//   output    allreduce, broadcast, and reduce on its root: written; may be the input's memory with the
-//   input's
-//             layout (in place), else disjoint
+//   output    allreduce, broadcast, and reduce on its root: written; in place (with the input's layout), or
+//             disjoint from the input
 //   into_output  allgather, alltoall, reducescatter, gather, scatter: `output` takes the result, which has as
 //                many elements; the input of an allgather may be its own part there
 //   allocate  without that: makes the output; empty: the Handle owns plain host memory
@@ -29,9 +29,9 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //             empty: equal parts
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
 //   members   of the request's process set; null: all ranks
-//   device    where request.device is not the host: which of its kind the tensors are on
-//   stream    there: on which the program made the input, and will use the output
-//   ready     there: behind what `stream` had been given at submission; Runtime::submit fills it in
+//   device    device number; unused for host tensors
+//   stream    on a device: the program made the input on it, and will use the output on it
+//   ready     on a device: behind what `stream` had been given at submission; Runtime::submit fills it in
 //   awaited   whoever submits waits at once: the background thread need not be woken before that
 //   window    of a barrier on a device: what its ranks share from then on
 struct Submission {

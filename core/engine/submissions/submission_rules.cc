@@ -31,7 +31,7 @@ void SubmissionRules::complete(Submission& submission) const {
 
 namespace {
 
-// What passes through a rank that does not want it.
+// Adds memory for the result of a reduce that passes through a rank without being kept there.
 void give_memory(Submission& submission) {
   using Both = std::pair<std::shared_ptr<void>, std::shared_ptr<std::byte>>;
   const Request& request = submission.request;

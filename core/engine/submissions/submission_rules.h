@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every submission of a rank has to keep to.
+// The rules for every submission of a rank.
 #pragma once
 
 #include <vector>

@@ -88,8 +88,8 @@ Words check_output(const Submission& submission) {
   return {};
 }
 
-// The place for the result of an operation that finds its own size.
-Words check_place_of_output(const Submission& submission) {
+// The memory for the result of an operation that finds its own size.
+Words check_output_memory(const Submission& submission) {
   const TensorView& output = submission.output;
   if (!submission.into_output) return {};
   if (Words words = check_view("output", output.data, output.dtype, output.shape, output.strides);
@@ -157,7 +157,7 @@ Words check_rows(const Submission& submission, Rank rank, const RankSet& members
   const Request& request = submission.request;
   if (submission.input.shape.empty())
     return "the input is a scalar and has no rows; give it at least one dimension";
-  if (Words words = check_place_of_output(submission); !words.empty()) return words;
+  if (Words words = check_output_memory(submission); !words.empty()) return words;
   const bool scatters = request.operation == Operation::scatter;
   if (scatters && rank != request.root && submission.input.shape.front() > 0) {
     return fmt::format(
@@ -182,7 +182,8 @@ Words check_operation(const Submission& submission, Rank rank, const RankSet& me
   if (Words words = check_root(request, members); !words.empty()) return words;
   switch (request.operation) {
     case Operation::allreduce:
-    case Operation::broadcast: return check_output(submission);
+    case Operation::broadcast:
+    case Operation::message: return check_output(submission);
     case Operation::reduce: return keeps_result(submission, rank) ? check_output(submission) : Words{};
     case Operation::allgather:
     case Operation::reducescatter:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be known to be wrong with a submission before any other rank has been asked.
+// Checks of a submission that need no answer from other ranks.
 #pragma once
 
 #include "core/engine/submissions/submission.h"
@@ -10,7 +10,7 @@ namespace rueda {
 // Whether the output of such a submission has the result. A reduce on the host has one on its root only.
 bool keeps_result(const Submission& submission, Rank rank);
 
-// Ok, or InvalidArgument that names the operation, the tensor, what is wrong and the remedy. `world`: all
+// Returns ok, or InvalidArgument that names the operation, the tensor, the error and the remedy. `world`: all
 // ranks.
 Status validate(const Submission& submission, Rank rank, const RankSet& world);
 

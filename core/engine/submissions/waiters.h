@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who waits until an operation is complete.
+// The threads that wait until an operation is complete.
 #pragma once
 
 #include <memory>

@@ -13,8 +13,8 @@ struct PeerGone {
   Rank rank = 0;
 };
 
-// What a Work throws when this rank cannot carry out its Plan for want of something (memory, first of all)
-// and the Work can still be abandoned: one Plan fails, not the job.
+// A Work throws this when its rank lacks something for the Plan, such as memory, and the Work can still be
+// abandoned. Then one Plan fails, not the job.
 struct WorkFailure {
   std::string what;  // "it has no memory for ...", of this rank
 };

@@ -6,9 +6,9 @@
 
 namespace rueda {
 
-// Purpose: polls as long as polling helps. Where cores are short, a thread that polls keeps the one it waits
-// for from running: after two waits in a row in which polling was in vain, the next ones sleep at once, and
-// only one in 16 tries again. Belongs to the thread that waits.
+// Purpose: polls as long as polling helps. If cores are short, a thread that polls keeps the awaited thread
+// from running. After two waits in a row with polling in vain, the next ones sleep at once. Only one in 16
+// tries again. Belongs to the thread that waits.
 class AdaptiveSpin {
  public:
   using Duration = std::chrono::steady_clock::duration;

@@ -12,7 +12,7 @@
 
 namespace rueda {
 
-// What a doorbell consists of, all zero at first. May lie in memory that processes share.
+// The words of a doorbell, all zero at first. May lie in memory that processes share.
 struct EventCountWord {
   FutexWord rings{0};
   std::atomic<std::uint32_t> sleeping{0};
@@ -35,7 +35,7 @@ class EventCount {
   void wake();
 
   std::uint32_t listen();
-  // What listen() returns, without making anybody ring.
+  // Returns the same count as listen(), without making anybody ring.
   std::uint32_t heard() const { return word_->rings.load(); }
   void stay_awake();
   bool listening() const { return word_->sleeping.load() != 0; }

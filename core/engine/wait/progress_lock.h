@@ -20,7 +20,7 @@ namespace rueda {
 // Nobody sleeps longer than this before it looks again.
 constexpr Duration kLongestRest = std::chrono::milliseconds(100);
 
-// What is run turn by turn: the ProgressEngine. Called by whoever has the turn.
+// The object that threads run turn by turn: the ProgressLoop. Called by the thread that has the turn.
 class TurnTaker {
  public:
   enum class Outcome {
@@ -44,17 +44,17 @@ class TurnTaker {
   ~TurnTaker() = default;
 };
 
-// Purpose: the background thread has a thread of its own, but a thread that waits for an operation may run it
-// instead: on the core that it would give away, a synchronous operation is then two changes of threads
-// shorter. The turn is one token. Whoever has it works as the background thread (ActingAs, so that each
-// OwnerThread takes it for the owner) and sees all that was done before. The own thread has the token, looks
-// for it, or rests, asleep on the doorbell. While a waiting thread has it nobody need ring; before that one
-// lets go it makes the doorbell ring again for who rests, and looks once more. What must not be on another's
-// thread (failures of the job, code of the program, devices) is left to the own one. Shared by a Runtime and
-// its Handles, which may outlive it.
+// Purpose: lets one thread at a time work as the background thread. The background thread has a thread of its
+// own, the own thread. A thread that waits for an operation may work instead, on the core that it would give
+// away. A synchronous operation then needs two changes of threads less. The turn is one token. Its holder
+// works as the background thread (ActingAs, so that each OwnerThread takes it for the owner). The holder sees
+// all that was done before. The own thread has the token, looks for it, or rests, asleep on the doorbell.
+// While a waiting thread has the token, nobody need ring. Before the waiting thread lets go, it makes the
+// doorbell ring again for the resting thread, and looks once more. The own thread alone handles failures of
+// the job, code of the program and devices. Shared by a Runtime and its Handles, which may outlive it.
 class ProgressLock {
  public:
-  // Nobody has a turn before begin(). Who rests while another has it looks again after `longest_rest`.
+  // Nobody has a turn before begin(). While another has the turn, the own thread rests up to `longest_rest`.
   explicit ProgressLock(std::shared_ptr<EventCount> doorbell, Duration longest_rest = kLongestRest)
       : doorbell_(std::move(doorbell)), longest_rest_(longest_rest) {}
 
@@ -80,7 +80,7 @@ class ProgressLock {
   // Wakes the own thread if it sleeps and nobody has the turn.
   void ring() { doorbell_->ring(); }
 
-  // Whether the caller works as the background thread, whose own thread has not been joined.
+  // Returns true if the caller works as the background thread. The own thread must not be joined yet.
   bool mine() const;
 
  private:
@@ -93,7 +93,7 @@ class ProgressLock {
     void moved(Time now) {
       until_ = now + std::max(longest_, std::min<Duration>((now - begun_) / 2, kLongestVain));
     }
-    // What is left is for another thread.
+    // The rest of the work is for another thread.
     void left_to_others(Time now) { until_ = std::min(until_, now + longest_); }
     Time until() const { return until_; }
 

@@ -49,7 +49,7 @@ std::vector<std::size_t> TrainingOrder::batch(std::size_t step, std::size_t pass
   return chosen;
 }
 
-// Two epochs are kept, for where one ends some threads still read it and others the next.
+// Two epochs are kept: at the end of one epoch some threads still read it while others read the next.
 TrainingOrder::Order TrainingOrder::order_of(std::uint64_t epoch) const {
   const std::lock_guard lock(mutex_);
   Epoch& kept = epochs_[epoch % 2];
@@ -94,9 +94,9 @@ PaddedBatch pad(std::span<const Feature* const> rows, std::int32_t pad_id) {
   batch.token_types.assign(cells, 0);
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const Feature& feature = *rows[row];
-    const auto place = static_cast<std::ptrdiff_t>(row) * batch.columns;
-    std::ranges::copy(feature.input_ids, batch.input_ids.begin() + place);
-    std::ranges::copy(feature.token_types, batch.token_types.begin() + place);
+    const auto offset = static_cast<std::ptrdiff_t>(row) * batch.columns;
+    std::ranges::copy(feature.input_ids, batch.input_ids.begin() + offset);
+    std::ranges::copy(feature.token_types, batch.token_types.begin() + offset);
     batch.lengths.push_back(static_cast<std::int64_t>(feature.input_ids.size()));
     batch.starts.push_back(feature.start);
     batch.ends.push_back(feature.end);

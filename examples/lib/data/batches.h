@@ -27,8 +27,8 @@ class TrainingOrder {
   // Indices of the windows that `rank` reads in backward pass `pass` of step `step`, all from 0.
   std::vector<std::size_t> batch(std::size_t step, std::size_t pass, std::size_t rank) const;
 
-  // The place of that batch's first window in the sequence; the others follow it. What is drawn for one
-  // sample of the training is drawn by its place.
+  // The position of that batch's first window in the sequence; the others follow it. Random draws for one
+  // sample of the training depend on its position.
   std::uint64_t first_position(std::size_t step, std::size_t pass, std::size_t rank) const;
 
  private:

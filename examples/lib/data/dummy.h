@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches that are made up: the shapes of each task without any file, so that what is left of a step is
-// computing and communication.
+// Made-up batches: the shapes of each task without any file. A step then consists of computing and
+// communication only.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@ struct Feature {
   std::vector<std::int32_t> input_ids;
   std::vector<std::int32_t> token_types;  // 0 up to the first [SEP], 1 after it
   std::int32_t start;          // positions of the first answer's first and last token in input_ids;
-  std::int32_t end;            // both 0, the place of [CLS], if it is not wholly in this window
+  std::int32_t end;            // both 0, the position of [CLS], if it is not wholly in this window
   std::int32_t context_begin;  // position of the first context token in input_ids
   std::vector<std::pair<std::int32_t, std::int32_t>> offsets;  // byte range in the context, per context token
 };

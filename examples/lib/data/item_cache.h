@@ -22,8 +22,8 @@ class ItemCache {
   // Appends a record for each good item, and returns the bad ones.
   using Build = std::function<BadItems(RecordWriter&)>;
 
-  // Throws what TokenCache::get() throws; std::runtime_error naming the bad items where they are refused, or
-  // where no other is left.
+  // Throws the errors of TokenCache::get(). Throws std::runtime_error naming the bad items if they are
+  // refused, or if no other is left.
   static ItemCache open(TokenCache::Key key, const WordPieceTokenizer& tokenizer, const TokenCache& cache,
                         OnBadItems on_bad, const Build& build);
 

@@ -11,7 +11,7 @@ namespace rueda::examples {
 namespace {
 
 constexpr std::uint64_t kDecision = 1ULL
-                                    << 40;  // what is drawn for one position, beside what orders positions
+                                    << 40;  // separates decisions at a position from the order of positions
 constexpr std::uint64_t kSpecialTokens = 5;
 
 // Another token than a special one, of the whole vocabulary.
@@ -70,9 +70,9 @@ LmBatch pad(std::span<const MaskedWindow> windows, std::int32_t pad_id) {
   batch.input_ids.assign(cells, pad_id);
   batch.labels.assign(cells, kNoLabel);
   for (std::size_t row = 0; row < windows.size(); ++row) {
-    const auto place = static_cast<std::ptrdiff_t>(row) * batch.columns;
-    std::ranges::copy(windows[row].input_ids, batch.input_ids.begin() + place);
-    std::ranges::copy(windows[row].labels, batch.labels.begin() + place);
+    const auto offset = static_cast<std::ptrdiff_t>(row) * batch.columns;
+    std::ranges::copy(windows[row].input_ids, batch.input_ids.begin() + offset);
+    std::ranges::copy(windows[row].labels, batch.labels.begin() + offset);
     batch.lengths.push_back(static_cast<std::int64_t>(windows[row].input_ids.size()));
   }
   return batch;

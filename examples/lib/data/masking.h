@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masked language modelling: which tokens are hidden, and by what.
+// Masked language modelling: the choice of hidden tokens and of their replacements.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline constexpr std::int32_t kNoLabel = -100;  // a position that no loss looks
 
 struct MaskedWindow {
   std::vector<std::int32_t> input_ids;
-  std::vector<std::int32_t> labels;  // what stood at the positions to guess, kNoLabel elsewhere
+  std::vector<std::int32_t> labels;  // the original tokens at the positions to guess, kNoLabel elsewhere
 };
 
 inline constexpr double kMaskedShare = 0.15;
@@ -27,10 +27,10 @@ bool is_maskable(std::int32_t id, const WordPieceTokenizer& tokenizer);
 std::size_t masked_count(std::size_t candidates, double share = kMaskedShare);
 
 // Hides max(1, round(share * n)) of the n maskable tokens, as BERT did, so that short texts have a loss too:
-// 80 % become [MASK], 10 % another token of the vocabulary, 10 % stay. `sample` numbers what is drawn for:
-// equal (ids, seed, sample) give equal masks whatever else happens, on every rank and machine. For training
-// it is the place in the whole sequence of samples (TrainingOrder::first_position), so that every epoch hides
-// others; for evaluation the window's number. Any thread.
+// 80 % become [MASK], 10 % another token of the vocabulary, 10 % stay. `sample` is the number of the draw:
+// equal (ids, seed, sample) give equal masks on every rank and machine. For training it is the position in
+// the whole sequence of samples (TrainingOrder::first_position). So every epoch hides other tokens. For
+// evaluation it is the window's number. Any thread.
 MaskedWindow mask(std::span<const std::int32_t> ids, const WordPieceTokenizer& tokenizer, std::uint64_t seed,
                   std::uint64_t sample, double share = kMaskedShare);
 

@@ -22,7 +22,7 @@ bool is_ascii_punctuation(UChar32 character) {
          (character >= 91 && character <= 96) || (character >= 123 && character <= 126);
 }
 
-// What the script's \b and split() take for a letter or digit, and for white space.
+// The characters that the script's \b and split() take for a letter or digit, and for white space.
 bool is_word_character(UChar32 character) {
   return u_isalpha(character) || u_getIntPropertyValue(character, UCHAR_NUMERIC_TYPE) != U_NT_NONE;
 }
@@ -167,9 +167,9 @@ std::optional<SpanChoice> best_span_of(const WindowLogits& window, std::size_t n
   return best;
 }
 
-std::optional<AnswerPlace> best_place(std::span<const WindowLogits> windows, std::size_t n_best,
-                                      std::int32_t max_answer_length) {
-  std::optional<AnswerPlace> best;
+std::optional<AnswerSpan> best_span(std::span<const WindowLogits> windows, std::size_t n_best,
+                                    std::int32_t max_answer_length) {
+  std::optional<AnswerSpan> best;
   for (const WindowLogits& window : windows) {
     const auto span = best_span_of(window, n_best, max_answer_length);
     if (!span || (best && span->sum <= best->sum)) continue;  // equal: the earlier window
@@ -179,13 +179,13 @@ std::optional<AnswerPlace> best_place(std::span<const WindowLogits> windows, std
   return best;
 }
 
-AnswerPlace place_or_null(std::span<const WindowLogits> windows, double null_threshold) {
-  const std::optional<AnswerPlace> best = best_place(windows);
+AnswerSpan span_or_null(std::span<const WindowLogits> windows, double null_threshold) {
+  const std::optional<AnswerSpan> best = best_span(windows);
   if (!best) return {};
   double null = std::numeric_limits<double>::infinity();
   for (const WindowLogits& window : windows)
     null = std::min(null, double{comparable(window.start.front())} + double{comparable(window.end.front())});
-  return null - best->sum > null_threshold ? AnswerPlace{} : *best;
+  return null - best->sum > null_threshold ? AnswerSpan{} : *best;
 }
 
 }  // namespace rueda::examples

@@ -24,8 +24,8 @@ struct Score {
 // v1.1: the best over the truths. `truths` must not be empty (std::invalid_argument).
 Score score(std::string_view prediction, std::span<const std::string> truths);
 
-// v2.0: truths that have no word count as none, and where none is left only a prediction without a word is
-// right, with an F1 of 1.
+// v2.0: truths that have no word count as none. If none is left, only a prediction without a word is right,
+// with an F1 of 1.
 Score score_with_null(std::string_view prediction, std::span<const std::string> truths);
 
 // The mean in the order given, times 100. Ranks that each scored a share gather the scores, put them in the
@@ -42,8 +42,8 @@ struct SplitScore {
 // `answered` says of each question whether it has a true answer.
 SplitScore split_score(std::span<const Score> scores, const std::vector<bool>& answered);
 
-// What the model said about one window: one logit per position of feature->input_ids (more, for padding, are
-// ignored).
+// The output of the model for one window: one logit per position of feature->input_ids (more, for padding,
+// are ignored).
 struct WindowLogits {
   const Feature* feature;
   std::span<const float> start;
@@ -61,8 +61,8 @@ struct SpanChoice {
 std::optional<SpanChoice> best_span_of(const WindowLogits& window, std::size_t n_best,
                                        std::int32_t max_answer_length);
 
-// Where an answer stands in its context: bytes `begin` to before `end`, which are equal where there is none.
-struct AnswerPlace {
+// The position of an answer in its context: bytes `begin` to before `end`, which are equal if there is none.
+struct AnswerSpan {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   double sum = 0;  // of the two logits
@@ -76,11 +76,11 @@ struct AnswerPlace {
 // highest starts and ends are paired; a span lies inside the context and has at most `max_answer_length`
 // tokens. Equal sums: the earlier window, start, end. Nothing if no span is left. Throws
 // std::invalid_argument on too few logits.
-std::optional<AnswerPlace> best_place(std::span<const WindowLogits> windows, std::size_t n_best = 20,
-                                      std::int32_t max_answer_length = 30);
+std::optional<AnswerSpan> best_span(std::span<const WindowLogits> windows, std::size_t n_best = 20,
+                                    std::int32_t max_answer_length = 30);
 
 // That span, or no answer where the least start + end logit at [CLS] of any window is greater than the span's
 // by more than `null_threshold`.
-AnswerPlace place_or_null(std::span<const WindowLogits> windows, double null_threshold);
+AnswerSpan span_or_null(std::span<const WindowLogits> windows, double null_threshold);
 
 }  // namespace rueda::examples

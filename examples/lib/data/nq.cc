@@ -80,15 +80,15 @@ bool is_html_tag(std::string_view word) {
   return word.size() > 2 && word.starts_with('<') && word.ends_with('>');
 }
 
-NqExample parse_nq(std::string_view line, const std::string& place) {
-  const nlohmann::json document = parse_json_line(line, place);
-  const JsonNode node(place, document);
+NqExample parse_nq(std::string_view line, const std::string& source) {
+  const nlohmann::json document = parse_json_line(line, source);
+  const JsonNode node(source, document);
   if (document.is_object() && document.contains("document_tokens") && !document.contains("document_text")) {
     node.fail("this is the full form of Natural Questions, the simplified one (document_text) is needed");
   }
   NqExample example{.id = read_id(node.member("example_id"))};
-  const std::string named = fmt::format("{}: example {}", place, example.id);
-  read_example(node.at_place(named), example);
+  const std::string named = fmt::format("{}: example {}", source, example.id);
+  read_example(node.with_source(named), example);
   return example;
 }
 

@@ -20,7 +20,7 @@ struct NqSpan {
   friend bool operator==(const NqSpan&, const NqSpan&) = default;
 };
 
-// What one person answered.
+// The answer of one person.
 struct NqAnnotation {
   AnswerType type = AnswerType::unknown;
   // Of a short answer: from the first one's first word to the last one's last, as several may be given. Of
@@ -35,8 +35,8 @@ struct NqExample {
   std::vector<NqAnnotation> annotations;
 };
 
-// Throws std::runtime_error "PLACE: WHERE: WHAT", also where an answer does not stand in the document.
-NqExample parse_nq(std::string_view line, const std::string& place);
+// Throws std::runtime_error "SOURCE: WHERE: WHAT", also where an answer does not stand in the document.
+NqExample parse_nq(std::string_view line, const std::string& source);
 
 // The words of a document, as the file counts them; views into it.
 std::vector<std::string_view> document_words(std::string_view document);

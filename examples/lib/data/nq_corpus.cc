@@ -26,12 +26,12 @@ static_assert(sizeof(NqTarget) == 3 * sizeof(std::int32_t), "records hold them a
 
 constexpr std::size_t kBlockLines = 256;
 constexpr std::size_t kBlockBytes = std::size_t{64} << 20;
-// Places of the counts that a record begins with, and how many these are.
+// Indices of the counts that a record begins with, and how many these are.
 constexpr std::size_t kQuestion = 0, kWords = 1, kPieces = 2, kTargets = 3, kIdBytes = 4, kCounts = 5;
 
 struct NumberedLine {
   std::string text;
-  std::string place;
+  std::string source;
 };
 
 // The next lines that are not empty, as many as are tokenized together.
@@ -41,13 +41,13 @@ std::vector<NumberedLine> next_block(LineReader& lines) {
   std::string_view line;
   while (block.size() < kBlockLines && bytes < kBlockBytes && lines.next(line)) {
     if (line.find_first_not_of(" \t") == line.npos) continue;
-    block.push_back({std::string(line), lines.place()});
+    block.push_back({std::string(line), lines.source()});
     bytes += line.size();
   }
   return block;
 }
 
-// work(0) .. work(count - 1) on all cores. Throws what the first of them that failed threw.
+// work(0) .. work(count - 1) on all cores. Throws the error of the first of them that failed.
 template <class Work>
 void on_all_cores(std::size_t count, const Work& work) {
   std::atomic<std::size_t> next = 0;
@@ -71,7 +71,7 @@ void on_all_cores(std::size_t count, const Work& work) {
     if (error) std::rethrow_exception(error);
 }
 
-// What becomes of one line.
+// The result for one line.
 struct Tokenized {
   std::string id;
   std::vector<std::int32_t> record;
@@ -81,10 +81,10 @@ struct Tokenized {
 Tokenized tokenize_line(const NumberedLine& line, const WordPieceTokenizer& tokenizer,
                         std::int32_t max_question_length) {
   try {
-    NqExample example = parse_nq(line.text, line.place);
+    NqExample example = parse_nq(line.text, line.source);
     Tokenized made{.record = to_record(example, tokenizer, max_question_length)};
     if (from_record(made.record).question.empty())
-      made.fault = fmt::format("{}: example {}: question_text has no word", line.place, example.id);
+      made.fault = fmt::format("{}: example {}: question_text has no word", line.source, example.id);
     made.id = std::move(example.id);
     return made;
   } catch (const std::runtime_error& error) {
@@ -107,7 +107,7 @@ BadItems write_examples(const std::filesystem::path& path, const WordPieceTokeni
     for (std::size_t i = 0; i < made.size(); ++i) {
       Tokenized& one = made[i];
       if (one.fault.empty() && !ids.insert(one.id).second)
-        one.fault = fmt::format("{}: example {}: example_id occurs before", block[i].place, one.id);
+        one.fault = fmt::format("{}: example {}: example_id occurs before", block[i].source, one.id);
       if (one.fault.empty())
         writer.append(one.record);
       else

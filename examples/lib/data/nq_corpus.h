@@ -18,7 +18,7 @@
 
 namespace rueda::examples {
 
-// An annotation, its place counted in the document's pieces: begin .. end - 1. Type unknown: 0 and 0.
+// An annotation, its position counted in the document's pieces: begin .. end - 1. Type unknown: 0 and 0.
 struct NqTarget {
   std::int32_t type;  // AnswerType
   std::int32_t begin;
@@ -35,20 +35,20 @@ struct NqTokens {
   std::span<const std::int32_t> word_begin;      // the first piece of each word of the document, and the end
   std::span<const NqTarget> targets;             // one per annotation
 
-  // What training aims at: the first short answer, else yes or no, else long answer, else unknown.
+  // The target of training: the first short answer, else yes or no, else long answer, else unknown.
   NqTarget training_target() const;
   // The word of the document that a piece is of.
   std::int32_t word_of(std::int32_t piece) const;
 };
 
 // The record of one example, as the cache holds it. Questions are cut at `max_question_length` pieces. An
-// annotation whose span has no piece, but tags alone, is unknown.
+// annotation becomes unknown if its span has tags only and no piece.
 std::vector<std::int32_t> to_record(const NqExample& example, const WordPieceTokenizer& tokenizer,
                                     std::int32_t max_question_length);
 NqTokens from_record(std::span<const std::int32_t> record);
 
-// Purpose: all examples of a file, by number. The file (gzip or not) is read once, line by line, and
-// tokenized by all cores into the node's cache; from then on only what is looked at is in memory. Any thread.
+// Purpose: all examples of a file, by number. The file (gzip or not) is read once, line by line. All cores
+// tokenize it into the node's cache; from then on only used examples are in memory. Any thread.
 class NqCorpus {
  public:
   // A line is bad where it is no UTF-8, no example, a span is outside of the document, or the example's id

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which windows of a document are trained on, and what is drawn for each.
+// The choice of training windows of a document, and the random draws for each.
 #include "examples/lib/data/nq_features.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace rueda::examples {
 namespace {
 
-// What draws are for, so that one does not follow another.
+// The purposes of random draws, so that one draw does not follow another.
 constexpr std::uint64_t kKeep = 0x6b656570;
 constexpr std::uint64_t kAugment = 0x61756721;
 constexpr std::uint64_t kMove = 1;
@@ -63,9 +63,9 @@ void NqWindows::check(const NqTokens& tokens) const {
                   settings_.max_length, std::max(room(tokens), 0), tokens.id, settings_.stride));
 }
 
-// Where the windows of a document begin; at least one, also for an empty document. The last one ends with the
-// document and is as long as the others, as those that are moved are: a model that has seen none that are cut
-// short is at a loss before one.
+// The first pieces of the windows of a document; at least one, also for an empty document. The last window
+// ends with the document and is as long as the others. Moved windows have that length, too. A model that has
+// never seen a shorter window predicts badly for one.
 std::vector<std::int32_t> NqWindows::begins(const NqTokens& tokens) const {
   const auto pieces = static_cast<std::int32_t>(tokens.pieces.size());
   const std::int32_t step = room(tokens) - settings_.stride;

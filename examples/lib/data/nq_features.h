@@ -17,7 +17,7 @@ struct NqSettings {
   std::int32_t max_length = 512;  // of a window: [CLS] question [SEP] context [SEP]
   std::int32_t stride = 128;      // pieces of context that consecutive windows share
   double unknown_share = 0.02;    // of the windows without answer, how many are trained on
-  // Augmentation of what is trained on, drawn by (seed, position): the window is moved, so that its answer
+  // Augmentation of training windows, drawn by (seed, position): the window is moved, so that its answer
   // stands anywhere in it (one without answer: by up to half a stride); and each word of the question becomes
   // [MASK] with this probability, but never all of them.
   bool move_windows = true;
@@ -31,7 +31,7 @@ struct NqWindow {
 };
 
 // `feature.question` is the example; its offsets count pieces of the document. A window has an answer if all
-// of the target is in it; else start and end are 0, the place of [CLS], and the type is unknown.
+// of the target is in it; else start and end are 0, the position of [CLS], and the type is unknown.
 struct NqFeature {
   Feature feature;
   AnswerType type;
@@ -41,12 +41,12 @@ struct NqFeature {
 // each that is trained on. Refers to corpus and tokenizer, which must outlive it. Any thread.
 class NqWindows {
  public:
-  // Throws std::invalid_argument naming the setting that is out of range, or the example whose question
+  // Throws std::invalid_argument naming a setting that is out of range, or an example with a question that
   // leaves no more context than `stride`.
   NqWindows(const NqCorpus& corpus, const WordPieceTokenizer& tokenizer, const NqSettings& settings,
             std::size_t first, std::size_t last);
 
-  // What is trained on: every window with an answer, and a share of the others, chosen by (seed, example,
+  // The training windows: every window with an answer, and a share of the others, chosen by (seed, example,
   // window).
   std::size_t size() const { return training_.size(); }
   // Window `index` as sample number `position` of the training reads it.

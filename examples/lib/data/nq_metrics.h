@@ -10,7 +10,7 @@
 
 namespace rueda::examples {
 
-// What the model said about one window: as for SQuAD, and a logit for each answer type.
+// The output of the model for one window: as for SQuAD, and a logit for each answer type.
 struct NqLogits {
   WindowLogits answer;
   std::span<const float> types;
@@ -24,9 +24,9 @@ struct NqPrediction {
   double score = 0;  // of the span over no span
 };
 
-// From all windows of one example: the window whose best span has the most start + end logits over those of
-// [CLS], which stand for "not here"; its highest answer type is the type. Equal ones: the earlier. Spans may
-// be as long as a window, as long answers are. Throws std::invalid_argument on too few logits.
+// The prediction of one example: the window with the best span, by start + end logits over those of [CLS],
+// which stand for "not here"; its highest answer type is the type. Equal ones: the earlier. Spans may be as
+// long as a window, as long answers are. Throws std::invalid_argument on too few logits.
 NqPrediction predict(std::span<const NqLogits> windows, std::size_t n_best = 20);
 
 // Each from 0 to 1 for one question.

@@ -20,7 +20,7 @@ namespace rueda::examples {
 // Purpose: has worker threads make batch number n by a function of n, at most `depth` batches ahead, and
 // delivers them in order. As a batch depends on its number alone, the number of workers changes nothing but
 // the time. Owner: one thread constructs, calls next() and destroys; `make` runs on the workers, several at
-// once. Lifetime: what `make` refers to must outlive it; the destructor joins after the batches in work.
+// once. Lifetime: the captures of `make` must outlive it; the destructor joins after the batches in work.
 template <class Batch>
 class Prefetcher {
  public:
@@ -44,8 +44,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher() { stop(); }
 
-  // The next batch; waits until it is made. Throws what `make` threw for this batch, once; from then on, and
-  // behind the last batch, std::logic_error.
+  // The next batch; waits until it is made. Throws the exception of `make` for this batch, once; from then
+  // on, and behind the last batch, std::logic_error.
   Batch next() {
     if (failed_ || wanted_ >= end_) throw std::logic_error("a prefetcher has no batch behind its end");
     if (threads_.empty()) {
@@ -58,9 +58,9 @@ class Prefetcher {
     Slot slot;
     {
       std::unique_lock lock(mutex_);
-      Slot& place = slots_[wanted_ % slots_.size()];
-      made_.wait(lock, [&] { return place.batch || place.error; });
-      slot = std::exchange(place, {});
+      Slot& next = slots_[wanted_ % slots_.size()];
+      made_.wait(lock, [&] { return next.batch || next.error; });
+      slot = std::exchange(next, {});
       failed_ = slot.error != nullptr;
       stopped_ = stopped_ || failed_;
       ++wanted_;

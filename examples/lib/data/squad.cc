@@ -24,7 +24,7 @@ using nlohmann::json;
 
 bool begins_code_point(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-// Where each code point of `text` begins, and its end.
+// The first byte of each code point of `text`, and the end of `text`.
 std::vector<std::int32_t> code_point_offsets(std::string_view text) {
   std::vector<std::int32_t> offsets;
   for (std::size_t byte = 0; byte < text.size(); ++byte)
@@ -86,9 +86,9 @@ class SquadReader {
   void read_question(const JsonNode& unnamed) {
     const JsonNode id = unnamed.member("id");
     Question question{id.text(), {}, data_.paragraphs.size() - 1, {}};
-    const std::string place = fmt::format("{}: question {}", file_, shown(question.id));
-    const JsonNode node = unnamed.at_place(place);
-    if (!ids_.insert(question.id).second) id.at_place(place).fail("the id occurs before");
+    const std::string source = fmt::format("{}: question {}", file_, shown(question.id));
+    const JsonNode node = unnamed.with_source(source);
+    if (!ids_.insert(question.id).second) id.with_source(source).fail("the id occurs before");
     question.text = node.member("question").text();
     const JsonNode answers = node.member("answers");
     for (std::size_t i = 0; i < answers.size(); ++i) question.answers.push_back(read_answer(answers.at(i)));
@@ -158,17 +158,17 @@ SquadData select_articles(const SquadData& data, std::size_t first, std::size_t 
   selected.may_lack_answers = data.may_lack_answers;
   selected.titles.assign(data.titles.begin() + static_cast<std::ptrdiff_t>(first),
                          data.titles.begin() + static_cast<std::ptrdiff_t>(last));
-  std::vector<std::optional<std::size_t>> places(data.paragraphs.size());
+  std::vector<std::optional<std::size_t>> indices(data.paragraphs.size());
   for (std::size_t i = 0; i < data.paragraphs.size(); ++i) {
     const std::size_t article = data.paragraphs[i].article;
     if (article < first || article >= last) continue;
-    places[i] = selected.paragraphs.size();
+    indices[i] = selected.paragraphs.size();
     selected.paragraphs.push_back({article - first, data.paragraphs[i].context});
   }
   for (const Question& question : data.questions) {
-    if (!places[question.paragraph]) continue;
+    if (!indices[question.paragraph]) continue;
     selected.questions.push_back(question);
-    selected.questions.back().paragraph = *places[question.paragraph];
+    selected.questions.back().paragraph = *indices[question.paragraph];
   }
   return selected;
 }

@@ -34,7 +34,7 @@ struct SquadData {
   std::vector<std::string> titles;
   std::vector<Paragraph> paragraphs;
   std::vector<Question> questions;
-  // Whether it is v2.0, where a question may have no answer: its "version" says so, or a question is
+  // True for v2.0, in which a question may have no answer: the file's "version" says so, or a question is
   // impossible.
   bool may_lack_answers = false;
   BadItems bad;  // that were left out

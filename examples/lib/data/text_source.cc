@@ -89,7 +89,7 @@ void read_reviews(LineReader& lines, const TextSink& sink, BadItems& bad) {
     if (trimmed(line).empty()) continue;
     const std::size_t tab = line.rfind('\t');
     if (tab == line.npos) {
-      bad.add(fmt::format("{}: a text, a tab and a label are needed, there is no tab", lines.place()));
+      bad.add(fmt::format("{}: a text, a tab and a label are needed, there is no tab", lines.source()));
       continue;
     }
     if (lines.number() == 1 && line.substr(tab + 1) == "label") continue;

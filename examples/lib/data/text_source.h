@@ -19,7 +19,7 @@ enum class TextFormat : std::uint8_t {
 
 const char* name_of(TextFormat format);
 
-// By the name (.tsv) or by what the first lines look like. Throws std::runtime_error if it cannot be read.
+// Chosen by the name (.tsv) or the first lines. Throws std::runtime_error if it cannot be read.
 TextFormat text_format(const std::filesystem::path& path);
 
 struct TextSink {
@@ -28,10 +28,10 @@ struct TextSink {
 };
 
 // Gives `sink` the paragraphs, in order, reading line by line: the file may be larger than memory. Of a
-// Project Gutenberg file only what stands between "*** START OF" and "*** END OF" is read. WikiText's
-// headings are left out, and its <unk> becomes [UNK]. Reviews come without label; a first line whose label
-// says "label" names the columns. Returns the bad lines, which are left out: not valid UTF-8, or a review
-// without a label. Throws std::runtime_error naming file and line where it cannot be read any further.
+// Project Gutenberg file only the text between "*** START OF" and "*** END OF" is read. WikiText's headings
+// are left out, and its <unk> becomes [UNK]. Reviews come without label; a first line with the label "label"
+// names the columns. Returns the bad lines, which are left out: not valid UTF-8, or a review without a label.
+// Throws std::runtime_error naming file and line if the file cannot be read any further.
 BadItems read_paragraphs(const std::filesystem::path& path, TextFormat format, const TextSink& sink);
 
 }  // namespace rueda::examples

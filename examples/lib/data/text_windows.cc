@@ -64,7 +64,7 @@ class WindowPacker {
     splitter_.split(text, [this](std::string_view one) { sentence(one); });
   }
 
-  // A window of its own, cut to what has room.
+  // Makes a window of this text alone, cut to the room of a window.
   void whole(std::string_view text) {
     append(tokens_of(text));
     if (pending_.size() > room_) pending_.resize(room_);

@@ -41,7 +41,7 @@ BadItems read_text_windows(const std::filesystem::path& path, const WordPieceTok
 std::vector<TextWindow> read_text_windows(const std::filesystem::path& path,
                                           const WordPieceTokenizer& tokenizer, std::int32_t max_length);
 
-// The same from the node's cache, mapped into memory: what a run holds does not grow with the text. Any
+// The same from the node's cache, mapped into memory: the memory of a run does not grow with the text. Any
 // thread.
 class TextCorpus {
  public:

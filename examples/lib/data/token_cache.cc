@@ -23,7 +23,7 @@ namespace rueda::examples {
 namespace {
 
 constexpr std::size_t kNamePart = 64;  // of the data file's: names have 255 bytes at most
-constexpr int kVersion = 1;            // of what this library makes of a text; another one makes caches anew
+constexpr int kVersion = 1;            // version of the tokenization; another version makes caches anew
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0) {
   for (const char byte : text) hash = mix(hash, static_cast<unsigned char>(byte));
@@ -69,8 +69,8 @@ bool is_folder_of_this_user(const std::filesystem::path& folder) {
          (status.st_mode & S_IWOTH) == 0;
 }
 
-// Nobody but the user may change what is cached: a folder that others have prepared, for root to write where
-// their links point, is not taken.
+// Only the user may change the cache. Another user may have prepared a folder with links, so that root writes
+// to the targets of these links: such a folder is refused.
 void make_private_folder(const std::filesystem::path& folder) {
   std::error_code failure;
   if (folder.has_parent_path()) std::filesystem::create_directories(folder.parent_path(), failure);
@@ -148,7 +148,7 @@ RecordFile TokenCache::get(const Key& key, const WordPieceTokenizer& tokenizer, 
   return make(file, whole_key, build);
 }
 
-// With the lock held: the temporary name is ours, and what a process that died left there is overwritten.
+// The caller holds the lock, so the temporary name is ours. A dead process's file is overwritten.
 RecordFile TokenCache::make(const std::filesystem::path& file, const std::string& key,
                             const Build& build) const {
   Temporary temporary(file.string() + ".tmp");

@@ -13,8 +13,8 @@
 
 namespace rueda::examples {
 
-// Purpose: record files made from data files, in one folder of the node. A cache belongs to a data file, what
-// is made of it, the vocabulary and the settings; when the data file has another size or time than when its
+// Purpose: record files made from data files, in one folder of the node. A cache belongs to a data file, the
+// kind of record, the vocabulary and the settings; when the data file has another size or time than when its
 // cache was made, or the cache is damaged, it is made anew. Of several processes that need the same one, one
 // makes it (to another name, then renamed) and the others wait for it; when that one dies, the next goes on.
 // For this the folder must be one on which flock() works. A plain value; any thread.
@@ -22,10 +22,10 @@ class TokenCache {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  // Keeps nothing: what is made lies in a temporary file that ends with the RecordFile.
+  // Keeps nothing: the records lie in a temporary file that ends with the RecordFile.
   static TokenCache none();
-  // The folder need not exist. `say` is told what takes time: making a cache, and waiting for another
-  // process.
+  // The folder need not exist. `say` gets a text before each slow action: making a cache, and waiting for
+  // another process.
   explicit TokenCache(std::filesystem::path folder, Say say = {});
 
   struct Key {
@@ -35,8 +35,8 @@ class TokenCache {
   };
   using Build = std::function<void(RecordWriter&)>;
 
-  // The cache, by `build` if there is none. Throws what `build` throws, and std::runtime_error naming a file
-  // or folder that cannot be written, and what to do.
+  // The cache, made by `build` if there is none. Throws the errors of `build`. Throws std::runtime_error
+  // naming a file or folder that cannot be written, and the remedy.
   RecordFile get(const Key& key, const WordPieceTokenizer& tokenizer, const Build& build) const;
 
  private:

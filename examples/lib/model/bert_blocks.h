@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the encoder and the heads are built of, and how their parameters start.
+// The building blocks of the encoder and the heads, and the initial values of their parameters.
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -18,7 +18,7 @@ void draw_linear(torch::nn::LinearImpl& linear, const BertConfig& config);
 // The same for all below `parent`; the padding token's embedding is zero.
 void draw_children(torch::nn::Module& parent, const BertConfig& config);
 
-// What losses are computed in: float32, or float64 for a float64 model.
+// The type in which losses are computed: float32, or float64 for a float64 model.
 at::Tensor at_least_float32(const at::Tensor& tensor);
 
 }  // namespace rueda::examples

@@ -61,8 +61,8 @@ class Fields {
   }
 
   const nlohmann::json* find(const char* name, bool optional) const {
-    const auto place = json_.find(name);
-    if (place != json_.end() && !place->is_null()) return &*place;
+    const auto found = json_.find(name);
+    if (found != json_.end() && !found->is_null()) return &*found;
     if (!optional) fail(fmt::format("the setting {} is missing", name));
     return nullptr;
   }

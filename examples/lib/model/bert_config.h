@@ -35,8 +35,8 @@ BertConfig read_bert_config(const std::filesystem::path& config_json);
 // The same from JSON already read; `origin` is named in errors.
 BertConfig parse_bert_config(const nlohmann::json& json, const std::string& origin);
 
-// What Hugging Face reads. `architecture` is the class of the model; `dtype` the parameters' type: float32,
-// bfloat16 or float64.
+// The config.json of Hugging Face. `architecture` is the class of the model; `dtype` the parameters' type:
+// float32, bfloat16 or float64.
 nlohmann::json to_json(const BertConfig& config, const std::string& architecture, const std::string& dtype);
 
 }  // namespace rueda::examples

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT as LibTorch modules whose parameter names are Hugging Face's: the encoder, what all heads on it share,
-// and the head that marks answers in the text.
+// BERT as LibTorch modules with Hugging Face's parameter names: the encoder, the common base of all heads on
+// it, and the head that marks answers in the text.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -40,16 +40,16 @@ class BertModel : public torch::nn::Module {
  public:
   // Random parameters, as Hugging Face draws them: normal(0, initializer_range), from torch's default
   // generator.
-  // `with_pooler`: also what pool() needs.
+  // `with_pooler`: with the layer that pool() needs.
   explicit BertModel(const BertConfig& config, bool with_pooler = false);
 
   at::Tensor forward(const BertInput& input);  // [rows, columns, hidden_size]
-  // One vector for each whole row, [rows, hidden_size], from what forward() returned: its first token's,
-  // through a layer and tanh. Throws std::logic_error without a pooler.
+  // One vector for each whole row, [rows, hidden_size], from the result of forward(): the vector of its first
+  // token, through a layer and tanh. Throws std::logic_error without a pooler.
   at::Tensor pool(const at::Tensor& hidden);
-  // [vocab_size, hidden_size]: what a masked-LM decoder is tied to.
+  // [vocab_size, hidden_size]: the weights that a masked-LM decoder is tied to.
   const at::Tensor& word_embeddings() const;
-  // What the embeddings and each layer run by, so that they can be units of a ShardedModel.
+  // The embeddings and each layer run through this runner, so that they can be units of a ShardedModel.
   void set_runner(UnitRunner runner) { runner_ = std::move(runner); }
 
  private:
@@ -59,8 +59,8 @@ class BertModel : public torch::nn::Module {
   std::shared_ptr<BertPooler> pooler_;
 };
 
-// An encoder named `bert` under a head: what loading, saving and sharding need of any such model. Used by one
-// thread at a time.
+// An encoder named `bert` under a head: the interface that loading, saving and sharding need of any such
+// model. Used by one thread at a time.
 class BertWithHead : public torch::nn::Module {
  public:
   const BertConfig& config() const { return config_; }
@@ -69,7 +69,7 @@ class BertWithHead : public torch::nn::Module {
   at::Tensor encode(const BertInput& input) { return encoder_->forward(input); }
   at::Device device() const { return encoder_->word_embeddings().device(); }
 
-  // What config.json calls the class: Hugging Face's where it has one.
+  // The name of the class in config.json: Hugging Face's if it has one.
   virtual std::string architecture() const = 0;
   // The parts that set_runner() is for, by their names: of a ShardedModel.
   virtual std::vector<std::string> units() const;
@@ -89,7 +89,7 @@ struct AnswerLogits {
   at::Tensor end;
 };
 
-// The same in the host's memory, where a device has computed them.
+// The same in the host's memory, if a device has computed them.
 AnswerLogits on_host(const AnswerLogits& logits);
 
 // Splits [rows, columns, 2].

@@ -40,7 +40,7 @@ const DtypeName& name_of(at::ScalarType type) {
 }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  if (const auto place = text.find(from); place != std::string::npos) text.replace(place, from.size(), to);
+  if (const auto found = text.find(from); found != std::string::npos) text.replace(found, from.size(), to);
   return text;
 }
 
@@ -94,7 +94,7 @@ void copy_entry(const SafetensorEntry& entry, at::Tensor parameter, const std::s
                                        origin, entry.name, entry.dtype));
 }
 
-// A copy of a parameter is what the parameter is, or it would be lost here. `why` says what can be read.
+// A copy must equal its parameter, because only the parameter is loaded. `why` ends the text of the error.
 void check_copy(const ModelTensors& tensors, const char* name, const SafetensorEntry* parameter,
                 const char* why, std::set<std::string_view>& used) {
   const SafetensorEntry* copy = tensors.find(name);
@@ -165,7 +165,7 @@ void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& mo
   write_json(folder / "config.json", to_json(model.config(), model.architecture(),
                                              std::string(name_of(kept.at(0).scalar_type()).torch)));
   write_tokenizer(folder, tokenizer, model.config().max_position_embeddings);
-  // The last: where it is, all is.
+  // The last file: if it is there, all files are.
   write_safetensors(folder / "model.safetensors", entries, {{"format", "pt"}});
 }
 

@@ -18,7 +18,7 @@ namespace rueda::examples {
 
 class BertWithHead;
 
-// What loading did besides filling parameters by name.
+// The report of loading, beyond parameters filled by name.
 struct LoadReport {
   std::vector<std::string> fresh;   // parameters of the head that the file has not: left as they were drawn
   std::vector<std::string> unused;  // tensors of the file that the model has not
@@ -33,7 +33,7 @@ LoadReport load_parameters(BertWithHead& model, const ModelTensors& tensors);
 LoadReport load_parameters(BertWithHead& model, const std::filesystem::path& folder);
 
 // Writes model.safetensors, config.json and the tokenizer's files (write_tokenizer()), creating `folder`.
-// Throws std::runtime_error naming what cannot be written.
+// Throws std::runtime_error naming the file that cannot be written.
 void save_checkpoint(const std::filesystem::path& folder, const BertWithHead& model,
                      const WordPieceTokenizer& tokenizer);
 

@@ -38,9 +38,9 @@ at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, doub
          (temperature * temperature / static_cast<double>(student.size(0)));
 }
 
-// The how-manieth of the tokens each of these places is.
-at::Tensor places_among(const at::Tensor& places, const at::Tensor& valid) {
-  return (valid.flatten().cumsum(0) - 1).index_select(0, places);
+// The how-manieth of the tokens each of these indices is.
+at::Tensor indices_among(const at::Tensor& indices, const at::Tensor& valid) {
+  return (valid.flatten().cumsum(0) - 1).index_select(0, indices);
 }
 
 at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
@@ -71,7 +71,7 @@ DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM
   const at::Tensor logits = student.predict(rows_at(hidden, compared));
   DistillationLosses losses;
   losses.mlm =
-      mean_cross_entropy(all ? logits.index_select(0, places_among(targets.masked, input.valid)) : logits,
+      mean_cross_entropy(all ? logits.index_select(0, indices_among(targets.masked, input.valid)) : logits,
                          targets.labels.flatten().index_select(0, targets.masked));
   losses.ce = divergence(logits, teacher_logits, options.temperature);
   const at::Tensor left = rows_at(hidden, targets.tokens).to(losses.ce.scalar_type());

@@ -39,14 +39,14 @@ struct DistillationLosses {
 // Throws std::invalid_argument naming both values when vocabulary or hidden size differ.
 void check_comparable(const BertForMaskedLM& teacher, const BertForMaskedLM& student);
 
-// What the student is to guess, int64 [rows, columns], and the places (masked_lm.h) that this is about.
+// The tokens that the student is to guess, int64 [rows, columns], and their indices (masked_lm.h).
 struct DistillationTargets {
   at::Tensor labels;
   at::Tensor masked;  // of the tokens with a label
   at::Tensor tokens;  // of all, padding aside
 };
-// Gradients go to the student only; `teacher` should be in eval mode. Padding counts nowhere. Throws what
-// check_comparable() throws.
+// Gradients go to the student only; `teacher` should be in eval mode. Padding counts nowhere. Throws the
+// errors of check_comparable().
 DistillationLosses distillation_losses(BertForMaskedLM& student, BertForMaskedLM& teacher,
                                        const BertInput& input, const DistillationTargets& targets,
                                        const DistillationOptions& options);

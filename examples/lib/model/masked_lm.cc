@@ -71,18 +71,18 @@ std::vector<std::string> BertForMaskedLM::units() const {
   return names;
 }
 
-at::Tensor places_of(const at::Tensor& chosen) { return chosen.flatten().nonzero().squeeze(1); }
+at::Tensor indices_of(const at::Tensor& chosen) { return chosen.flatten().nonzero().squeeze(1); }
 
-at::Tensor rows_at(const at::Tensor& hidden, const at::Tensor& places) {
-  return hidden.flatten(0, 1).index_select(0, places);
+at::Tensor rows_at(const at::Tensor& hidden, const at::Tensor& indices) {
+  return hidden.flatten(0, 1).index_select(0, indices);
 }
 
 at::Tensor masked_lm_loss(BertForMaskedLM& model, const at::Tensor& hidden, const at::Tensor& labels,
-                          const at::Tensor& places) {
-  const at::Tensor logits = model.predict(rows_at(hidden, places));
+                          const at::Tensor& indices) {
+  const at::Tensor logits = model.predict(rows_at(hidden, indices));
   // The mean over nothing would be NaN, and poison the parameters.
   if (logits.size(0) == 0) return logits.sum();
-  return at::cross_entropy_loss(logits, labels.flatten().index_select(0, places));
+  return at::cross_entropy_loss(logits, labels.flatten().index_select(0, indices));
 }
 
 }  // namespace rueda::examples

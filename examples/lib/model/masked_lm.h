@@ -38,15 +38,15 @@ class BertForMaskedLM : public BertWithHead {
   std::shared_ptr<MaskedLmHead> head_;
 };
 
-// Where `chosen`, bool [rows, columns], is true, counted row after row: int64 [n]. How many these are must be
-// known to go on, so that on a device the host waits: made before tensors are moved there.
-at::Tensor places_of(const at::Tensor& chosen);
-// The vectors of `hidden`, [rows, columns, size], at these places: [n, size].
-at::Tensor rows_at(const at::Tensor& hidden, const at::Tensor& places);
+// The positions at which `chosen`, bool [rows, columns], is true, counted row after row: int64 [n]. The host
+// needs their number and would wait for a device: made before tensors are moved there.
+at::Tensor indices_of(const at::Tensor& chosen);
+// The vectors of `hidden`, [rows, columns, size], at these indices: [n, size].
+at::Tensor rows_at(const at::Tensor& hidden, const at::Tensor& indices);
 
-// The mean cross entropy over the tokens at `places`, by their labels, int64 [rows, columns]; 0, with
-// gradients of 0, where there are none.
+// The mean cross entropy over the tokens at `indices`, by their labels, int64 [rows, columns]; 0, with
+// gradients of 0, if there are none.
 at::Tensor masked_lm_loss(BertForMaskedLM& model, const at::Tensor& hidden, const at::Tensor& labels,
-                          const at::Tensor& places);
+                          const at::Tensor& indices);
 
 }  // namespace rueda::examples

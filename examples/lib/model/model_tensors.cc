@@ -70,11 +70,11 @@ std::string without_wrappers(std::string_view name) {
   return std::string(name);
 }
 
-// Where the index says each tensor is.
+// The file of each tensor, as the index has it.
 std::map<std::string, std::string> read_index(const fs::path& index) {
-  const std::string place = index.string();
+  const std::string source = index.string();
   const nlohmann::json document = read_json(index, kMostIndexBytes);
-  const JsonNode map = JsonNode(place, document).member("weight_map");
+  const JsonNode map = JsonNode(source, document).member("weight_map");
   if (!map.value().is_object()) map.fail("an object of tensors and their files is needed");
   std::map<std::string, std::string> files;
   for (const auto& [tensor, value] : map.value().items()) {
@@ -121,7 +121,7 @@ void ModelTensors::add(const fs::path& file) {
   files_.push_back(SafetensorsFile::open(file));
   for (SafetensorEntry entry : files_.back().entries()) {
     const std::string name = std::exchange(entry.name, without_wrappers(entry.name));
-    if (!places_.emplace(entry.name, entries_.size()).second)
+    if (!indices_.emplace(entry.name, entries_.size()).second)
       throw std::runtime_error(fmt::format("{}: the tensor {} is there a second time, as {}; take one out",
                                            file.string(), entry.name, name));
     entries_.push_back(std::move(entry));
@@ -129,8 +129,8 @@ void ModelTensors::add(const fs::path& file) {
 }
 
 const SafetensorEntry* ModelTensors::find(std::string_view name) const {
-  const auto place = places_.find(name);
-  return place == places_.end() ? nullptr : &entries_[place->second];
+  const auto found = indices_.find(name);
+  return found == indices_.end() ? nullptr : &entries_[found->second];
 }
 
 }  // namespace rueda::examples

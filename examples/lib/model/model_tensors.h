@@ -13,9 +13,9 @@
 
 namespace rueda::examples {
 
-// Tensors by the names that the model has for them: what torch's wrappers put before a name ("module.",
-// "_orig_mod.") is taken off. The entries point into files mapped into memory, so they live as long as this
-// object (moving it keeps them). Any thread; reading is safe from several.
+// Tensors by the names that the model has for them, without the prefixes of torch's wrappers ("module.",
+// "_orig_mod."). The entries point into files mapped into memory, so they live as long as this object (moving
+// it keeps them). Any thread; reading is safe from several.
 class ModelTensors {
  public:
   // model.safetensors, or without it the parts that model.safetensors.index.json names. Throws
@@ -37,7 +37,7 @@ class ModelTensors {
   std::string origin_;
   std::vector<SafetensorsFile> files_;
   std::vector<SafetensorEntry> entries_;
-  std::map<std::string, std::size_t, std::less<>> places_;  // of names in entries_
+  std::map<std::string, std::size_t, std::less<>> indices_;  // of names in entries_
 };
 
 }  // namespace rueda::examples

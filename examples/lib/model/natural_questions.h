@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT that answers Natural Questions: where the answer stands, and of which type it is.
+// BERT that answers Natural Questions: the position and the type of the answer.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ struct NaturalQuestionsLosses {
   at::Tensor total() const { return start + end + type; }
 };
 
-// `starts`, `ends` and `types` are int64 [rows]: positions, and places in kAnswerTypes. A position may be
+// `starts`, `ends` and `types` are int64 [rows]: positions, and indices in kAnswerTypes. A position may be
 // kNoLabel (masking.h) where the row has none; the means are over the others, 0 if there are none.
 NaturalQuestionsLosses natural_questions_losses(const NaturalQuestionsLogits& logits,
                                                 const at::Tensor& starts, const at::Tensor& ends,

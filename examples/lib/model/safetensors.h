@@ -18,7 +18,7 @@ namespace rueda::examples {
 // so they live as long as this object (moving it keeps them). Any thread; reading is safe from several.
 class SafetensorsFile {
  public:
-  // Throws std::runtime_error naming the file and what is wrong with it.
+  // Throws std::runtime_error naming the file and its fault.
   static SafetensorsFile open(const std::filesystem::path& path);
 
   // In the order of their bytes in the file.

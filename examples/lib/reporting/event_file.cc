@@ -75,7 +75,7 @@ std::int64_t seconds_of_new_file(const std::filesystem::path& folder) {
   return seconds;
 }
 
-// The next record of an event file; nothing at its end, and where it is damaged.
+// The next record of an event file; nothing at its end, and if it is damaged.
 std::optional<tensorboard::Event> next_event(std::ifstream& stream) {
   constexpr std::uint64_t kMost = 1 << 20;  // the records of this program are short
   std::uint64_t length = 0;

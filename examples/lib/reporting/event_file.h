@@ -14,8 +14,8 @@ namespace rueda::examples {
 std::uint32_t crc32c(std::string_view bytes);
 
 // One new event file in a folder that TensorBoard watches, sorted behind those that are there. It begins with
-// a mark by which TensorBoard hides what older files have at `first_step` and later. Used by one thread; the
-// file stays whole when the program dies, because every record is flushed at once.
+// a mark that makes TensorBoard hide the events of older files at `first_step` and later. Used by one thread;
+// the file stays whole when the program dies, because every record is flushed at once.
 class EventFile {
  public:
   // Creates the folder and `events.out.tfevents.SECONDS.HOST.PID` in it. Throws std::runtime_error naming the

@@ -13,7 +13,7 @@
 
 namespace rueda::examples {
 
-// What is known after a step, as one line without the bar.
+// The numbers after a step, as one line without the bar.
 struct ProgressState {
   std::int64_t step = 0;
   std::int64_t steps = 0;
@@ -44,7 +44,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `parts`: what the loss is made of, the same names every time.
+  // `parts`: the parts of the loss, with the same names every time.
   void step_done(double loss, const std::vector<std::pair<std::string, double>>& parts = {});
   // Something else than a step has ended: its time is none of the next step's.
   void go_on() { step_begin_ = clock_(); }
@@ -65,7 +65,7 @@ class Progress {
   Clock::time_point begin_;
   Clock::time_point step_begin_;
   Clock::time_point last_draw_;
-  std::deque<Clock::duration> recent_;  // what the last steps took
+  std::deque<Clock::duration> recent_;  // the times of the last steps
 };
 
 }  // namespace rueda::examples

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run leaves behind besides the checkpoint: the JSON summary, the losses, and what rank 0 shows on the
+// The results of a run besides the checkpoint: the JSON summary, the losses, and the output of rank 0 on the
 // way. examples/lib/README.md describes the summary.
 #pragma once
 
@@ -66,13 +66,13 @@ struct RunSummary {
 std::optional<double> first_mean(const std::vector<double>& losses);
 std::optional<double> last_mean(const std::vector<double>& losses);
 
-// Creates what is missing of a folder. Throws std::runtime_error naming it, and why it cannot be.
+// Creates the missing parts of a folder's path. Throws std::runtime_error naming the folder and the cause.
 void make_folder(const std::filesystem::path& folder);
 // Finds out before hours of training whether a file can be written: makes its folder, and opens it. A file
 // that was not there is not there afterwards. Throws std::runtime_error naming the path, and why not.
 void check_writable(const std::filesystem::path& path);
 
-// The text as JSON can keep it: a file's name need not be UTF-8, and what is not becomes U+FFFD.
+// The text as JSON can keep it: a file's name need not be UTF-8, and every other byte becomes U+FFFD.
 std::string as_utf8(const std::string& text);
 
 // All create the folder. Throw std::runtime_error naming the path.

@@ -8,9 +8,9 @@
 
 namespace rueda::examples {
 
-// Purpose: while it lives, matrix products that this thread gives to devices of that type run in bfloat16
-// where the options say so; what needs more stays in float32. Around forward pass and loss only: the backward
-// pass does as they did.
+// Purpose: while it lives, matrix products that this thread gives to devices of that type run in bfloat16 if
+// the options say so; operations that need more precision stay in float32. Around forward pass and loss only:
+// the backward pass does as they did.
 class AutocastScope {
  public:
   AutocastScope(Autocast kind, at::DeviceType device);

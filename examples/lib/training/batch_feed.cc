@@ -20,16 +20,16 @@ std::size_t depth_for(std::int64_t workers) {
 
 }  // namespace
 
-BatchFeed::BatchFeed(const Task& task, const TrainOptions& options, const FeedPlace& place)
+BatchFeed::BatchFeed(const Task& task, const TrainOptions& options, const FeedPosition& position)
     : task_(task),
-      place_(place),
+      position_(position),
       batch_(static_cast<std::uint64_t>(options.batch)),
       passes_(static_cast<std::uint64_t>(options.backward_passes_per_step)),
       together_(options.synchronize()),
       order_(task.samples(), options.seed, 1, 1, 1),
       prefetcher_([this](std::uint64_t number) { return make(number); },
                   static_cast<std::size_t>(options.workers), depth_for(options.workers), 0,
-                  static_cast<std::uint64_t>(std::max<std::int64_t>(0, options.steps - place.first_step) *
+                  static_cast<std::uint64_t>(std::max<std::int64_t>(0, options.steps - position.first_step) *
                                              options.backward_passes_per_step)) {}
 
 TaskBatch BatchFeed::next() {
@@ -40,8 +40,8 @@ TaskBatch BatchFeed::next() {
 }
 
 std::vector<Sample> BatchFeed::samples_of(std::uint64_t number, std::uint64_t rank) const {
-  const auto ranks = static_cast<std::uint64_t>(place_.ranks);
-  const std::uint64_t first = place_.samples + (number * ranks + rank) * batch_;
+  const auto ranks = static_cast<std::uint64_t>(position_.ranks);
+  const std::uint64_t first = position_.samples + (number * ranks + rank) * batch_;
   std::vector<Sample> chosen;
   for (std::uint64_t position = first; position < first + batch_; ++position)
     chosen.push_back({order_.batch(position, 0, 0).front(), position});
@@ -52,9 +52,9 @@ std::vector<Sample> BatchFeed::samples_of(std::uint64_t number, std::uint64_t ra
 std::vector<double> BatchFeed::weights_of(std::uint64_t number, std::span<const Sample> mine) const {
   std::vector<double> weights = task_.counts(mine);
   if (weights.empty()) return weights;
-  const auto rank = static_cast<std::uint64_t>(place_.rank);
+  const auto rank = static_cast<std::uint64_t>(position_.rank);
   const std::uint64_t first_rank = together_ ? 0 : rank;
-  const std::uint64_t last_rank = together_ ? static_cast<std::uint64_t>(place_.ranks) - 1 : rank;
+  const std::uint64_t last_rank = together_ ? static_cast<std::uint64_t>(position_.ranks) - 1 : rank;
   const std::uint64_t first = number / passes_ * passes_;
   std::vector<double> whole(weights.size(), 0);
   for (std::uint64_t pass = first; pass < first + passes_; ++pass) {
@@ -71,10 +71,10 @@ std::vector<double> BatchFeed::weights_of(std::uint64_t number, std::span<const 
 }
 
 TaskBatch BatchFeed::make(std::uint64_t number) const {
-  const std::vector<Sample> chosen = samples_of(number, static_cast<std::uint64_t>(place_.rank));
+  const std::vector<Sample> chosen = samples_of(number, static_cast<std::uint64_t>(position_.rank));
   TaskBatch batch = task_.make_batch(chosen);
   batch.weights = weights_of(number, chosen);
-  if (place_.for_device) {
+  if (position_.for_device) {
     for (auto& [name, tensor] : batch.tensors) tensor = tensor.pin_memory();
   }
   return batch;

@@ -16,8 +16,8 @@
 
 namespace rueda::examples {
 
-// Where this rank reads in the sequence of samples.
-struct FeedPlace {
+// The position of this rank in the sequence of samples.
+struct FeedPosition {
   std::uint64_t samples = 0;  // that have been read before the first step
   std::int64_t first_step = 0;
   std::int64_t rank = 0;
@@ -27,14 +27,14 @@ struct FeedPlace {
 };
 
 // Purpose: gives the batches in the order of steps and passes. A step reads the next ranks x passes x batch
-// samples of the sequence, whatever these are, so a training that goes on with other numbers reads on where
-// it was. Batches are weighed by what they hold of the step, where the task counts that. Owner: the training
-// thread; worker threads call the task's make_batch(). Lives for one training.
+// samples of the sequence, for any value of these numbers. So a training that goes on with other numbers
+// reads on from its position. Batches are weighed by their share of the step's counts, if the task counts.
+// Owner: the training thread; worker threads call the task's make_batch(). Lives for one training.
 class BatchFeed {
  public:
-  BatchFeed(const Task& task, const TrainOptions& options, const FeedPlace& place);
+  BatchFeed(const Task& task, const TrainOptions& options, const FeedPosition& position);
 
-  // The batch of the next pass. Throws what make_batch() threw.
+  // The batch of the next pass. Throws the errors of make_batch().
   TaskBatch next();
   // Seconds that next() has waited so far.
   double wait_seconds() const { return wait_seconds_; }
@@ -46,7 +46,7 @@ class BatchFeed {
   std::vector<double> weights_of(std::uint64_t number, std::span<const Sample> mine) const;
 
   const Task& task_;
-  const FeedPlace place_;
+  const FeedPosition position_;
   const std::uint64_t batch_;
   const std::uint64_t passes_;
   const bool together_;  // whether the ranks' gradients are added up
@@ -64,7 +64,7 @@ class BatchDump {
   explicit BatchDump(std::filesystem::path file) : file_(std::move(file)) {}
   // The file is written at the first batch behind the 20th step.
   void add(std::int64_t step, std::int64_t pass, const TaskBatch& batch);
-  // Writes what there is, unless it has been written. Throws std::runtime_error naming the file.
+  // Writes all that there is, unless it has been written. Throws std::runtime_error naming the file.
   void write();
 
  private:

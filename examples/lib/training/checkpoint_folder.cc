@@ -69,7 +69,7 @@ struct FileFacts {
   friend bool operator==(const FileFacts&, const FileFacts&) = default;
 };
 
-// What is not there fails when it is opened.
+// A missing file passes here: opening it fails later.
 void check_is_file(const fs::path& path) {
   std::error_code absent;
   if (fs::exists(path, absent) && !fs::is_regular_file(path, absent)) damaged(path, "is not a file");
@@ -135,7 +135,7 @@ Json read_facts(const fs::path& path) {
   return json["training"];
 }
 
-// JSON has no number that is not finite: what was one comes back as NaN.
+// JSON has no number that is not finite: null comes back as NaN.
 double number_of(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
@@ -168,16 +168,16 @@ void check_files(const fs::path& folder, const Json& files) {
   }
 }
 
-// Puts `folder` in the place of `place`, in one step where there is something already.
-void move_to(const fs::path& folder, const fs::path& place) {
-  if (::rename(folder.c_str(), place.c_str()) == 0) return;
-  if (errno != ENOTEMPTY && errno != EEXIST) fail(place, "write", errno);
-  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, place.c_str(), RENAME_EXCHANGE) == 0) {
+// Puts `folder` in the place of `target`, in one step where there is something already.
+void move_to(const fs::path& folder, const fs::path& target) {
+  if (::rename(folder.c_str(), target.c_str()) == 0) return;
+  if (errno != ENOTEMPTY && errno != EEXIST) fail(target, "write", errno);
+  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     fs::remove_all(folder);
     return;
   }
-  fs::remove_all(place);  // a file system that cannot exchange
-  if (::rename(folder.c_str(), place.c_str()) != 0) fail(place, "write", errno);
+  fs::remove_all(target);  // a file system that cannot exchange
+  if (::rename(folder.c_str(), target.c_str()) != 0) fail(target, "write", errno);
 }
 
 void remove_old(const fs::path& root, std::int64_t keep) {
@@ -194,7 +194,7 @@ void remove_old(const fs::path& root, std::int64_t keep) {
 
 CheckpointWriter::CheckpointWriter(fs::path root, std::int64_t step)
     : root_(std::move(root)),
-      place_(root_ / fmt::format("{}{}", kPrefix, step)),
+      target_(root_ / fmt::format("{}{}", kPrefix, step)),
       folder_(root_ / fmt::format("{}{}.new", kUnfinished, step)) {
   make_folder(root_);
   for (const fs::directory_entry& entry : fs::directory_iterator(root_)) {
@@ -211,10 +211,10 @@ CheckpointWriter::~CheckpointWriter() {
 fs::path CheckpointWriter::commit(const CheckpointFacts& facts, std::int64_t keep) {
   write_facts(folder_ / kFactsFile, to_json(facts, folder_));
   flush_to_disk(folder_);
-  move_to(folder_, place_);
+  move_to(folder_, target_);
   flush_to_disk(root_);
   remove_old(root_, keep);
-  return place_;
+  return target_;
 }
 
 std::vector<fs::path> checkpoints_in(const fs::path& root) {
@@ -245,7 +245,7 @@ CheckpointFacts check_checkpoint(const fs::path& folder) {
     CheckpointFacts facts = facts_of(json);
     if (facts.step < 0 || facts.ranks < 1) damaged(folder / kFactsFile, "has steps or ranks that cannot be");
     return facts;
-  } catch (const Json::exception&) {  // a sum that is right, of what this program does not write
+  } catch (const Json::exception&) {  // the sum is right, but this program did not write the file
     damaged(folder / kFactsFile, "has not what a checkpoint has");
   }
 }

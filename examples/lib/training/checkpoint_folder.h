@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folders of checkpoints: written whole or not at all, read only when every byte is what was written.
+// The folders of checkpoints: written whole or not at all, read only when every byte is as it was written.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rueda::examples {
 
-// A checkpoint that is not what was written; what() names the file.
+// A checkpoint with other bytes than those written; what() names the file.
 class DamagedCheckpoint : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -21,7 +21,7 @@ class DamagedCheckpoint : public std::runtime_error {
 inline constexpr int kCheckpointFormat = 3;  // of checkpoints that are written
 inline constexpr int kFormatOfArchives = 2;  // the optimizer's state is an archive of torch::save
 
-// What a checkpoint says of itself, in its training.json, beside size and CRC-32 of all its files.
+// The facts in a checkpoint's training.json, beside size and CRC-32 of all its files.
 struct CheckpointFacts {
   int format = kCheckpointFormat;
   std::int64_t step = 0;                     // how many have been done
@@ -31,26 +31,26 @@ struct CheckpointFacts {
   std::vector<EvaluationPoint> evaluations;  // so far
 };
 
-// Purpose: one checkpoint while it is written: a hidden folder beside its place, to be filled by the caller,
-// and renamed when all of it is on the disk. Whoever is killed meanwhile leaves the checkpoints before it as
-// they were; the next writer clears up. Used by one thread of one rank.
+// Purpose: one checkpoint while it is written: a hidden folder beside its final path, to be filled by the
+// caller, and renamed when all of it is on the disk. Whoever is killed meanwhile leaves the checkpoints
+// before it as they were; the next writer clears up. Used by one thread of one rank.
 class CheckpointWriter {
  public:
   // For ROOT/step-N. Throws std::runtime_error naming the folder that cannot be made.
   CheckpointWriter(std::filesystem::path root, std::int64_t step);
-  // Removes what was not committed.
+  // Removes the files if they were not committed.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  // Then removes all but the newest `keep` checkpoints. Returns the folder's place. Throws std::runtime_error
-  // naming what cannot be written; nothing is removed then.
+  // Then removes all but the newest `keep` checkpoints. Returns the folder's final path. Throws
+  // std::runtime_error naming a file that cannot be written; nothing is removed then.
   std::filesystem::path commit(const CheckpointFacts& facts, std::int64_t keep);
 
  private:
   std::filesystem::path root_;
-  std::filesystem::path place_;
+  std::filesystem::path target_;
   std::filesystem::path folder_;
 };
 
@@ -61,8 +61,8 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& r
 // Whether a folder is a checkpoint, whole or not: by its name or its training.json.
 bool is_checkpoint(const std::filesystem::path& folder);
 
-// Reads every file of a checkpoint. Throws DamagedCheckpoint naming the one that is missing, or not what was
-// written, and std::runtime_error for a checkpoint of another format.
+// Reads every file of a checkpoint. Throws DamagedCheckpoint naming a missing or changed file, and
+// std::runtime_error for a checkpoint of another format.
 CheckpointFacts check_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace rueda::examples

@@ -10,9 +10,9 @@
 
 namespace rueda::examples {
 
-// Purpose: the values of a tensor of float64 as numbers, on their way to the host behind what computes them:
-// the device does not stop for it, and the host waits where it reads. Of a tensor in the host's memory they
-// are there at once. Used by one thread.
+// Purpose: the values of a tensor of float64 as numbers. They travel to the host behind the operations that
+// compute them: the device does not stop for it, and the host waits when it reads. For a tensor in the host's
+// memory the numbers are there at once. Used by one thread.
 class DelayedMetrics {
  public:
   DelayedMetrics() = default;

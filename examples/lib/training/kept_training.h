@@ -17,7 +17,7 @@
 
 namespace rueda::examples {
 
-// The place of a training. A checkpoint has it besides the model and the optimizer's state.
+// The position of a training. A checkpoint has it besides the model and the optimizer's state.
 struct TrainingPosition {
   std::int64_t step = 0;      // how many have been done
   std::uint64_t samples = 0;  // that have been read; those of all ranks

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people see of a training while it runs.
+// The messages that people see of a training while it runs.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace rueda::examples {
 // during one run.
 class Reporter {
  public:
-  // `steps_done` by an earlier run; what that one did beyond them TensorBoard hides.
+  // `steps_done` by an earlier run; TensorBoard hides later steps of that run.
   Reporter(const TrainOptions& options, std::int64_t steps_done);
 
   void step(const StepReport& report);

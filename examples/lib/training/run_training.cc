@@ -136,7 +136,7 @@ class Run final : public TrainingListener {
     return found;
   }
 
-  // The last update has no loss after it that would show what it did. The same on all ranks.
+  // Checks the loss after the last update: no training loss follows that update. The same on all ranks.
   static void check_held_out(const EvaluationPoint& point) {
     for (const auto& [name, value] : point.metrics) {
       if (name == "loss" && !std::isfinite(value))

@@ -7,9 +7,9 @@
 
 namespace rueda::examples {
 
-// Calls rueda::init(), agrees on the settings, resumes where that is asked for, trains with evaluations and
-// checkpoints, evaluates, and writes model, summary and losses; then rueda::shutdown(). Returns false if
-// SIGTERM ended it early. Throws what fails. Main thread.
+// Calls rueda::init(), agrees on the settings, resumes if asked to, trains with evaluations and checkpoints,
+// evaluates, and writes model, summary and losses; then rueda::shutdown(). Returns false if SIGTERM ended it
+// early. Throws the first error. Main thread.
 bool run_training(Task& task, const TrainOptions& options);
 
 }  // namespace rueda::examples

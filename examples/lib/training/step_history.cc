@@ -27,7 +27,7 @@ void StepHistory::add(const StepNumbers& step) {
     for (const auto& [name, value] : step.parts) parts.emplace_back(name, std::vector<double>());
   }
   if (step.parts.size() != parts.size()) throw std::logic_error("a step has other parts of the loss");
-  for (const auto& [name, value] : step.parts) {  // not by their places: what was saved may have others
+  for (const auto& [name, value] : step.parts) {  // not by their indices: loaded parts may differ
     const auto column = std::ranges::find(parts, name, &decltype(parts)::value_type::first);
     if (column == parts.end()) throw std::logic_error("no step before had a part of the loss called " + name);
     column->second.push_back(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of a training were like, and what is made of that for people.
+// The numbers of a training's steps, and the texts made of them for people.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace rueda::examples {
 
-// What is kept of one step.
+// The kept numbers of one step.
 struct StepNumbers {
   double loss = 0;
   double learning_rate = 0;
@@ -29,7 +29,7 @@ struct StepHistory {
   std::vector<double> seconds;
   std::vector<double> samples;
   std::vector<std::pair<std::string, std::vector<double>>> parts;  // by name: one number for each step
-  std::size_t averaged = 0;  // steps from the first on whose losses are means over all ranks
+  std::size_t averaged = 0;  // number of first steps with losses averaged over all ranks
 
   // Every step must have parts of the same names.
   void add(const StepNumbers& step);
@@ -56,7 +56,7 @@ struct StepSplit {
   double total = 0;
   double step = 0;
   double data = 0;
-  double compute = 0;  // what neither data nor waiting took
+  double compute = 0;  // the time of neither data nor waiting
   double wait = 0;
   double cpu = 0;
 };

@@ -57,7 +57,7 @@ std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const NamedParam
   return {group(std::move(decayed), options.weight_decay), group(std::move(plain), 0)};
 }
 
-// What a plain and a distributed optimizer have in common. Owns the optimizer.
+// The common part of a plain and a distributed optimizer. Owns the optimizer.
 template <class Optimizer>
 class OptimizerOf : public StepOptimizer {
  public:
@@ -69,7 +69,7 @@ class OptimizerOf : public StepOptimizer {
     for (torch::optim::OptimizerParamGroup& group : optimizer_.param_groups())
       group.options().set_lr(learning_rate);
   }
-  bool meets() const override { return true; }
+  bool is_sync_step() const override { return true; }
   bool synchronize() override { return true; }
   GradientNorm clip(double limit) override {
     const std::vector<at::Tensor> parameters = parameters_of(optimizer_.param_groups());
@@ -97,12 +97,12 @@ class OptimizerOf : public StepOptimizer {
 template <class Optimizer>
 class SynchronizingOptimizerOf : public OptimizerOf<Optimizer> {
  public:
-  // `own_state`: ranks step apart from each other, so that what the optimizer remembers differs.
+  // `own_state`: ranks step apart from each other, so that their optimizers' states differ.
   template <class... Arguments>
   explicit SynchronizingOptimizerOf(bool own_state, Arguments&&... arguments)
       : OptimizerOf<Optimizer>(std::forward<Arguments>(arguments)...), own_state_(own_state) {}
 
-  bool meets() const override { return this->optimizer_.meets(); }
+  bool is_sync_step() const override { return this->optimizer_.is_sync_step(); }
   bool synchronize() override { return this->optimizer_.synchronize(); }
   GradientNorm clip(double limit) override { return this->optimizer_.clip_grad_norm_(limit); }
   void flush(double limit) override {

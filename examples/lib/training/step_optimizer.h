@@ -23,9 +23,9 @@ class StepOptimizer {
   virtual ~StepOptimizer() = default;
 
   virtual void zero_grad() = 0;
-  // Before synchronize(): whether this step ends with the same parameters on all ranks, which then are what
-  // a checkpoint keeps and an evaluation measures. The same on all ranks.
-  virtual bool meets() const = 0;
+  // Before synchronize(): returns true if this step ends with the same parameters on all ranks. A checkpoint
+  // keeps and an evaluation measures these. The same on all ranks.
+  virtual bool is_sync_step() const = 0;
   virtual void set_learning_rate(double learning_rate) = 0;
   // Afterwards gradients are those to step on: the mean over ranks and passes, or this rank's. False: the
   // schedule has none for this step.
@@ -34,14 +34,14 @@ class StepOptimizer {
   // the norm before, which a device may still be computing.
   virtual GradientNorm clip(double limit) = 0;
   virtual void step() = 0;
-  // All ranks have the same parameters afterwards, where they synchronise at all. Gradients that this steps
-  // on are clipped to `limit`, unless it is 0.
+  // All ranks have the same parameters afterwards, if they synchronise at all. Gradients that this steps on
+  // are clipped to `limit`, unless it is 0.
   virtual void flush(double limit) = 0;
-  // Whether what save_state() gives is this rank's alone. Else it is the same for all, and rank 0 has it.
+  // Returns true if the result of save_state() is this rank's alone. Else rank 0 has the same for all.
   virtual bool has_own_state() const = 0;
   // After flush(): all that load_state() needs for going on as if nothing had been. Collective.
   virtual std::string save_state() = 0;
-  // On every rank, with this rank's, or with what rank 0 has saved. Throws what does not fit; collective.
+  // On every rank, with its own saved state or rank 0's. Throws if the state does not fit; collective.
   virtual void load_state(const std::string& bytes, const LoadOptions& options) = 0;
   // Steps from one synchronisation to the next, as they are now.
   virtual std::int64_t sync_interval() const = 0;

@@ -7,7 +7,7 @@
 
 namespace rueda::examples {
 
-// What a rank has been asked, the stronger one last: ranks agree on the maximum.
+// The request to a rank, the stronger one last: ranks agree on the maximum.
 enum class Stop : std::int32_t {
   none,
   finish,     // as if the last step had been done: evaluate, and write the results
@@ -17,8 +17,8 @@ enum class Stop : std::int32_t {
 
 // Purpose: hears of SIGTERM (interrupt) and of a file that the user makes, OUTPUT/stop (finish). Lives on the
 // main thread from before the ranks meet to the results; one at a time, as a signal has one handler. From the
-// first on SIGTERM ends the program by its trainings only: what comes between two of them is of the next, and
-// what comes after the results is too late.
+// first on SIGTERM ends the program by its trainings only: a signal between two trainings ends the next, and
+// a signal after the results is too late.
 class StopRequest {
  public:
   explicit StopRequest(std::filesystem::path file);
@@ -28,7 +28,7 @@ class StopRequest {
   // A file that is there before the first training was for a run before.
   static void forget(const std::filesystem::path& file);
 
-  // What this rank knows of now. The file is removed when it has been seen.
+  // The request that this rank knows of now. The file is removed when it has been seen.
   Stop seen();
 
  private:

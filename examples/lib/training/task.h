@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trainer learns, as the training loop sees it.
+// The task of a trainer, as the training loop sees it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,15 +20,15 @@ class Module;
 
 namespace rueda::examples {
 
-// One sample of a training: which, and its place in the whole sequence of samples that is trained on. What is
-// drawn at random for a sample is drawn by its place, so that it does not depend on the number of ranks, and
-// every epoch draws anew.
+// One sample of a training: its index, and its position in the whole sequence of samples that is trained on.
+// Random draws for a sample depend on its position. So they do not depend on the number of ranks, and every
+// epoch draws anew.
 struct Sample {
   std::size_t index;       // 0 .. Task::samples() - 1
   std::uint64_t position;  // from 0, over all epochs, ranks and passes
 };
 
-// What a worker thread makes of some samples: tensors by name.
+// The result of a worker thread for some samples: tensors by name.
 struct TaskBatch {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   // By which the means of losses() are multiplied, one for each of Task::counts(); empty: all are 1.
@@ -50,8 +50,8 @@ struct LossPart {
   at::Tensor value;  // a scalar; no gradient is taken of it
 };
 
-// Of one batch. `total` is what is minimised: a scalar with its graph. `parts`: what it is the sum of, for
-// the eye; empty where there is one thing only.
+// Of one batch. `total` is minimised: a scalar with its graph. `parts`: the terms of its sum, for the eye;
+// empty if there is one term only.
 struct TaskLoss {
   at::Tensor total;
   std::vector<LossPart> parts;
@@ -65,7 +65,7 @@ struct Metric {
 };
 
 // Purpose: everything that differs between trainers: data, model, losses and measures. Made before the ranks
-// meet, so that what cannot be read fails at once. Owner: the main thread, which calls everything but
+// meet, so that unreadable data fails at once. Owner: the main thread, which calls everything but
 // make_batch(); outlives the training loop.
 class Task {
  public:
@@ -76,36 +76,36 @@ class Task {
   virtual std::vector<std::string> settings() const = 0;
   // For people, before training starts: lines on the model and the data.
   virtual std::vector<std::string> words() const = 0;
-  virtual std::string sample_name() const { return "windows"; }  // what a sample is, in the plural
+  virtual std::string sample_name() const { return "windows"; }  // the name of a sample, in the plural
 
   // How many samples there are; at least 1.
   virtual std::size_t samples() const = 0;
   // The batch of these samples, and nothing else but them and the task's settings decides it. Runs on worker
   // threads, several at once.
   virtual TaskBatch make_batch(std::span<const Sample> chosen) const = 0;
-  // Where losses() takes means over something else than samples: how many of it these samples have, a count
-  // for each mean. Ranks then weigh their means by it, so that a step is the same however many share it.
-  // Cheap, as each rank counts for all; any thread.
+  // If losses() takes means over something else than samples: the count of it in these samples, one count for
+  // each mean. Ranks then weigh their means by it, so that a step is the same for any number of ranks. Cheap,
+  // as each rank counts for all; any thread.
   virtual std::vector<double> counts(std::span<const Sample> /*chosen*/) const { return {}; }
 
-  // What is trained: its parameters are reduced, stepped, hashed.
+  // The trained model: its parameters are reduced, stepped, hashed.
   virtual torch::nn::Module& model() = 0;
-  // Moves all models there. Called once, before what follows.
+  // Moves all models there. Called once, before the functions below.
   virtual void move_to(at::Device device);
-  // The mean over the batch, times its weights; the batch is where the model is. Under autocast where
+  // The mean over the batch, times its weights; the batch is on the model's device. Under autocast if
   // --autocast says so. On a device the host should not wait for it.
   virtual TaskLoss losses(const TaskBatch& batch) = 0;
 
-  // The names of what evaluate() returns, the main one first.
+  // The names of the results of evaluate(), the main one first.
   virtual std::vector<std::string> metric_names() const = 0;
-  // How good the model is now, on what was held out; the same on every rank and for any number of them.
+  // The quality of the model now, on the held-out data; the same on every rank and for any number of them.
   // Collective.
   virtual std::vector<Metric> evaluate() = 0;
 
   // Rank 0 only, at the end of a run: the files of results that flags ask for. Throws std::runtime_error.
   virtual void write_results() const {}
 
-  // Rank 0 only: writes what --model reads into `folder`, which exists. Throws std::runtime_error.
+  // Rank 0 only: writes the files that --model reads into `folder`, which exists. Throws std::runtime_error.
   virtual void save(const std::filesystem::path& folder) const = 0;
   // Rank 0 only: the parameters that save() wrote, bit for bit. Throws std::runtime_error naming the file.
   virtual void load(const std::filesystem::path& folder) = 0;

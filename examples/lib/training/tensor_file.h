@@ -16,7 +16,7 @@ namespace rueda::examples {
 void write_tensors(const std::filesystem::path& file,
                    const std::vector<std::pair<std::string, at::Tensor>>& tensors);
 
-// Copies of all. Throws std::runtime_error naming the file and what is wrong with it.
+// Copies of all. Throws std::runtime_error naming the file and its fault.
 std::map<std::string, at::Tensor> read_tensors(const std::filesystem::path& file);
 
 }  // namespace rueda::examples

@@ -122,7 +122,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
   task_.model().train();
   const std::uint64_t bytes_before = allreduced_bytes();
   Stop stop = Stop::none;
-  if (kept_.last_meeting < position_.step) stop = act_on_meeting(listener);
+  if (kept_.last_meeting < position_.step) stop = act_on_sync(listener);
   {
     BatchFeed feed(task_, options_,
                    {.samples = position_.samples,
@@ -133,7 +133,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
     while (position_.step < options_.steps && stop == Stop::none) {
       step(feed, listener);
       commit(listener);
-      if (met_) stop = act_on_meeting(listener);
+      if (synced_) stop = act_on_sync(listener);
     }
     settle(listener);
   }
@@ -156,7 +156,7 @@ void Trainer::step(BatchFeed& feed, TrainingListener& listener) {
   optimizer_->zero_grad();
   at::Tensor losses = pass(feed.next(), 0, report);
   for (std::int64_t number = 1; number < passes_; ++number) losses += pass(feed.next(), number, report);
-  met_ = optimizer_->meets();
+  synced_ = optimizer_->is_sync_step();
   if (device_.is_cpu()) {
     take_losses(report, DelayedMetrics(losses).read());
     judge(report);
@@ -181,10 +181,10 @@ void Trainer::commit(TrainingListener& listener) {
   kept_.commit();
 }
 
-// From gradients to parameters. Ends all ranks' training where one has seen what is not finite.
+// From gradients to parameters. Ends all ranks' training if one has seen a value that is not finite.
 GradientNorm Trainer::update(StepReport& report) {
   const Stop mine = wish();
-  if (met_ && stop_ != nullptr) vote_.ask(mine);
+  if (synced_ && stop_ != nullptr) vote_.ask(mine);
   const bool steps = optimizer_->synchronize();
   if (options_.sync == TrainOptions::Sync::barrier) barrier();
   GradientNorm norm;
@@ -192,7 +192,7 @@ GradientNorm Trainer::update(StepReport& report) {
   if (!norm.on_device().defined()) report.gradient_norm = norm;
   if (!std::isfinite(report.gradient_norm)) {
     trouble_ = kNormNotFinite;
-    if (met_) end_diverged();  // the norm is the same on all ranks; else they hear of it when they meet
+    if (synced_) end_diverged();  // the norm is the same on all ranks; else they hear of it when they meet
   }
   agreed_ = stop_ != nullptr ? vote_.result() : mine;  // before the step, so that a commit can be light
   if (agreed_ == Stop::diverged) end_diverged();
@@ -202,7 +202,7 @@ GradientNorm Trainer::update(StepReport& report) {
   return norm;
 }
 
-// Reads what the device has said of the last step.
+// Reads the device's results of the last step.
 void Trainer::close(TrainingListener& listener) {
   OpenStep step = *std::exchange(open_, std::nullopt);
   take_losses(step.report, step.numbers.read());
@@ -283,7 +283,7 @@ void Trainer::note(const StepReport& report, TrainingListener& listener) {
 }
 
 // After a step in which ranks have met.
-Stop Trainer::act_on_meeting(TrainingListener& listener) {
+Stop Trainer::act_on_sync(TrainingListener& listener) {
   const std::int64_t before = std::exchange(kept_.last_meeting, position_.step);
   const bool over = position_.step >= options_.steps || agreed_ == Stop::finish;
   // The end has an evaluation of its own, and the model that it saves is a checkpoint's better part.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop, and what it measured.
+// The training loop, and its measurements.
 #pragma once
 
 #include <array>
@@ -21,23 +21,23 @@
 
 namespace rueda::examples {
 
-// What a step was like; told while training on every rank.
+// The numbers of a step; told while training on every rank.
 struct StepReport {
   std::int64_t step = 0;  // from 0
   double loss = 0;        // of this rank
   NamedNumbers parts;     // of the loss
   double learning_rate = 0;
-  double gradient_norm = 0;  // before clipping; 0 without clipping, and where the schedule takes no step
+  double gradient_norm = 0;        // before clipping; 0 without clipping, and if the schedule takes no step
   std::int64_t sync_interval = 1;  // steps from one synchronisation to the next
   double drift = 0;                // of schedule adaptive, at the last
   StepTime time;
 };
 
-// What the loop leaves to its caller, on the calling thread of every rank.
+// The parts that the loop leaves to its caller, on the calling thread of every rank.
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
-  // On a device one step later, or before what comes next here.
+  // On a device one step later, or before the next call of another function here.
   virtual void step_done(const StepReport& report) = 0;
   // The model is the same on all ranks now. Collective.
   virtual void evaluation_due(std::int64_t step) = 0;
@@ -55,7 +55,7 @@ struct TrainingResult {
 };
 
 // Purpose: the strongest request of any rank. It travels while the step's gradients do, and costs no time of
-// its own. Owner: the training thread. Its end waits for what was asked.
+// its own. Owner: the training thread. Its destructor waits for the pending vote.
 class StopVote {
  public:
   StopVote() = default;
@@ -72,14 +72,14 @@ class StopVote {
 };
 
 // Purpose: one training of a task's model. Evaluations, checkpoints and the end on request come after a step
-// in which ranks meet (StepOptimizer::meets()), so that they change nothing about the training; a schedule
-// that synchronises every n-th step puts them off by up to n - 1 steps. On a device the host gives a step
-// before it reads the numbers of the one before, so that the device never waits for it; a loss that is not
-// finite is then seen a step later, but before anything is made of the model. Made and used by the main
+// in which ranks meet (StepOptimizer::is_sync_step()), so that they change nothing about the training; a
+// schedule that synchronises every n-th step puts them off by up to n - 1 steps. On a device the host gives a
+// step before it reads the numbers of the one before, so that the device never waits for it; a loss that is
+// not finite is then seen a step later, but before anything is made of the model. Made and used by the main
 // thread, collective after rueda::init(); ranks that synchronise must have equal parameters.
 class Trainer {
  public:
-  // Continues from where `kept` is; the optimizer's state is the caller's to load. Without `stop` nothing
+  // Continues from the position of `kept`; the caller loads the optimizer's state. Without `stop` nothing
   // ends it before its last step.
   Trainer(Task& task, const TrainOptions& options, KeptTraining& kept, StopRequest* stop);
 
@@ -87,7 +87,7 @@ class Trainer {
   TrainingResult run(TrainingListener& listener);
 
  private:
-  // A step that has been given to a device, and what it will say of it: loss, its parts, norm if clipped.
+  // A step that has been given to a device, and its later results: loss, its parts, norm if clipped.
   struct OpenStep {
     StepReport report;
     DelayedMetrics numbers;
@@ -105,7 +105,7 @@ class Trainer {
   [[noreturn]] void end_diverged() const;
   Stop wish() const;
   void note(const StepReport& report, TrainingListener& listener);
-  Stop act_on_meeting(TrainingListener& listener);
+  Stop act_on_sync(TrainingListener& listener);
   TrainingResult result(Stop stop) const;
 
   Task& task_;
@@ -121,8 +121,8 @@ class Trainer {
   Stop agreed_ = Stop::none;
   std::optional<OpenStep> open_;  // the last one; on a device only
   std::int64_t judged_ = 0;       // how many steps have been when the last was judged
-  std::string trouble_;           // what is not finite on this rank
-  bool met_ = false;              // in the last step
+  std::string trouble_;           // the value that is not finite on this rank
+  bool synced_ = false;           // in the last step
   std::vector<StepTime> times_;   // of the steps of this process
 };
 
@@ -130,14 +130,14 @@ class Trainer {
 void average_over_ranks(StepHistory& history);
 
 // A number that is not finite poisons the parameters, and with them every later loss. Ranks that synchronise
-// all throw this at the same place.
+// all throw this at the same point.
 class Diverged : public std::runtime_error {
  public:
-  // Says so of `what`, and what to do.
+  // The message names `what` and the remedy.
   explicit Diverged(const std::string& what);
 };
 
-// Throws std::runtime_error naming the ranks whose parameters differ from rank 0's; collective.
+// Throws std::runtime_error naming the ranks with parameters that differ from rank 0's; collective.
 void check_equal_on_all_ranks(std::uint64_t hash);
 
 }  // namespace rueda::examples

@@ -54,7 +54,7 @@ void write_history(const fs::path& file, const StepHistory& history) {
   write_tensors(file, tensors);
 }
 
-// Throws std::runtime_error naming what is missing, or of another length.
+// Throws std::runtime_error naming a column that is missing, or of another length.
 StepHistory read_history(const fs::path& file, std::int64_t steps) {
   const auto tensors = read_tensors(file);
   const auto column = [&](const std::string& name) {
@@ -111,8 +111,8 @@ FoundCheckpoint found_in(const nlohmann::json& json) {
   return found;
 }
 
-void write_whole(const fs::path& place, const std::string& bytes) {
-  WholeFile file(place);
+void write_whole(const fs::path& path, const std::string& bytes) {
+  WholeFile file(path);
   file.write(std::as_bytes(std::span(bytes)));
   file.commit();
 }
@@ -136,13 +136,13 @@ std::string state_file(std::optional<Rank> rank, int format = kCheckpointFormat)
                      format == kFormatOfArchives ? "pt" : "safetensors");
 }
 
-// Where --resume, which must be given, looks for checkpoints.
+// The folder in which --resume, which must be given, looks for checkpoints.
 fs::path resume_folder(const TrainOptions& options) {
   return options.resume->empty() ? options.checkpoints() : *options.resume;
 }
 
-// A folder that has other files than checkpoints is one named by mistake, and not that of a first start. What
-// this run has written is no mistake, nor is an unfinished checkpoint, whose name is hidden.
+// A folder that has other files than checkpoints is one named by mistake, and not that of a first start.
+// Files of this run are no mistake, nor is an unfinished checkpoint, which has a hidden name.
 void check_holds_nothing_else(const fs::path& folder, const TrainOptions& options) {
   std::error_code absent;
   if (fs::equivalent(folder, options.output, absent) || fs::equivalent(folder, options.checkpoints(), absent))
@@ -168,7 +168,7 @@ FoundCheckpoint found_of(const std::string& bytes) { return found_in(nlohmann::j
 
 TrainingState::TrainingState(Task& task, const TrainOptions& options) : task_(task), options_(options) {}
 
-// What makes the state of one run meaningless to another.
+// The settings that must be equal for one run to use the state of another.
 std::vector<std::string> TrainingState::settings() const {
   std::vector<std::string> lines{fmt::format("--task {}", options_.task),
                                  fmt::format("--seed {}", options_.seed),
@@ -200,9 +200,9 @@ std::vector<fs::path> checkpoints_to_resume(const TrainOptions& options) {
         fmt::format("--resume: {} is not a folder; name a checkpoint, or a folder of them", asked.string()));
   if (is_checkpoint(asked)) return {asked};
   const fs::path below = asked / "checkpoints";
-  const fs::path place = fs::is_directory(below) ? below : asked;
-  std::vector<fs::path> found = checkpoints_in(place);
-  if (found.empty()) check_holds_nothing_else(place, options);
+  const fs::path root = fs::is_directory(below) ? below : asked;
+  std::vector<fs::path> found = checkpoints_in(root);
+  if (found.empty()) check_holds_nothing_else(root, options);
   return found;
 }
 
@@ -214,7 +214,7 @@ void check_nothing_is_in(const fs::path& checkpoints) {
                   there.front().string(), checkpoints.string()));
 }
 
-// Its bytes are what was written, but perhaps not by this program.
+// The bytes are as they were written, but perhaps not by this program.
 FoundCheckpoint TrainingState::read(const fs::path& folder, const CheckpointFacts& facts) {
   try {
     FoundCheckpoint found{.folder = folder, .format = facts.format, .ranks = facts.ranks};
@@ -227,8 +227,8 @@ FoundCheckpoint TrainingState::read(const fs::path& folder, const CheckpointFact
   }
 }
 
-// Of two runs in one folder each would remove what the other is writing. `patience`: for a process that ends.
-void TrainingState::lock_output(std::chrono::milliseconds patience) {
+// Of two runs in one folder each would remove the other's new files. `timeout`: for a process that ends.
+void TrainingState::lock_output(std::chrono::milliseconds timeout) {
   make_folder(options_.output);
   const fs::path file = options_.output / ".lock";
   lock_ = Descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -238,9 +238,9 @@ void TrainingState::lock_output(std::chrono::milliseconds patience) {
     return ::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };
   bool taken = is_taken();
-  for (; taken && patience > kPause; taken = is_taken()) {
+  for (; taken && timeout > kPause; taken = is_taken()) {
     std::this_thread::sleep_for(kPause);
-    patience -= kPause;
+    timeout -= kPause;
   }
   if (taken) {
     throw std::runtime_error(fmt::format(
@@ -367,7 +367,7 @@ fs::path TrainingState::save(const TrainingPosition& position, StepOptimizer& op
       });
     }
   }
-  fs::path place;
+  fs::path folder;
   attempt([&] {
     if (!writes) return;
     const CheckpointFacts facts{.step = position.step,
@@ -375,15 +375,15 @@ fs::path TrainingState::save(const TrainingPosition& position, StepOptimizer& op
                                 .ranks = size(),
                                 .settings = settings(),
                                 .evaluations = evaluations};
-    place = writer->commit(facts, options_.keep);
+    folder = writer->commit(facts, options_.keep);
   });
   const std::string failures = failures_of_all("training.checkpoint", failure, default_runtime());
   if (!failures.empty())
     throw std::runtime_error(fmt::format("no checkpoint after step {}: {}", position.step, failures));
-  return place;
+  return folder;
 }
 
-// On rank 0: what would be taken for newer than what is written from here on.
+// On rank 0: sets aside checkpoints that would be taken for newer than those of this run.
 void TrainingState::set_aside_others(const FoundCheckpoint& found) {
   const fs::path own = options_.checkpoints();
   const std::vector<fs::path> there = checkpoints_in(own);

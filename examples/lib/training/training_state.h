@@ -19,7 +19,7 @@
 
 namespace rueda::examples {
 
-// A checkpoint that was found whole, and what it says; the same on all ranks.
+// A checkpoint that was found whole, and its facts; the same on all ranks.
 struct FoundCheckpoint {
   std::filesystem::path folder;  // where rank 0 sees it
   int format = kCheckpointFormat;
@@ -41,18 +41,18 @@ class TrainingState {
  public:
   TrainingState(Task& task, const TrainOptions& options);
 
-  // What --resume asks for; nothing where it is not given, and where OUTPUT has no checkpoint yet. Passes
-  // over damaged ones, with a line each in words(). Loads the model on rank 0. Throws, on every rank, for a
-  // folder without a checkpoint that is whole, with other files alone, and for one of other settings; when
-  // training is to begin anew where checkpoints of another run are; and where another run writes to OUTPUT
-  // now.
+  // The checkpoint that --resume asks for; nothing if it is not given, or if OUTPUT has no checkpoint yet.
+  // Passes over damaged ones, with a line each in words(). Loads the model on rank 0. Throws, on every rank,
+  // for a folder without a checkpoint that is whole, with other files alone, and for one of other settings;
+  // when training is to begin anew in a folder with checkpoints of another run; and if another run writes to
+  // OUTPUT now.
   std::optional<FoundCheckpoint> resume();
   // For a training that goes on without a checkpoint: makes sure that nobody else writes to OUTPUT.
   void take_over();
-  // The optimizer's state of what resume() has found.
+  // Loads the optimizer's state of the checkpoint that resume() has found.
   void load_optimizer(const FoundCheckpoint& found, StepOptimizer& optimizer);
-  // Returns where it is, for rank 0. Throws on every rank when it cannot be written; what was there is there
-  // still.
+  // Returns its path, for rank 0. Throws on every rank when it cannot be written; earlier checkpoints are
+  // still there then.
   std::filesystem::path save(const TrainingPosition& position, StepOptimizer& optimizer,
                              const std::vector<EvaluationPoint>& evaluations);
 
@@ -60,7 +60,7 @@ class TrainingState {
   const std::vector<std::string>& words() const { return words_; }
 
  private:
-  void lock_output(std::chrono::milliseconds patience);
+  void lock_output(std::chrono::milliseconds timeout);
   std::optional<FoundCheckpoint> find();
   FoundCheckpoint read(const std::filesystem::path& folder, const CheckpointFacts& facts);
   void set_aside_others(const FoundCheckpoint& found);
@@ -74,12 +74,12 @@ class TrainingState {
   std::vector<std::string> words_;
 };
 
-// The checkpoints that --resume, which must be given, may go on from, the highest step first; none where it
-// names a folder that is empty or absent. Throws std::runtime_error for a folder with other files, and for
-// what is no folder.
+// The checkpoints that --resume, which must be given, may go on from, the highest step first; none if it
+// names a folder that is empty or absent. Throws std::runtime_error for a folder with other files, and for a
+// path that is no folder.
 std::vector<std::filesystem::path> checkpoints_to_resume(const TrainOptions& options);
 
-// Throws std::runtime_error where an earlier run has left checkpoints: one that begins anew would mix them
+// Throws std::runtime_error if an earlier run has left checkpoints: a run that begins anew would mix them
 // with its own.
 void check_nothing_is_in(const std::filesystem::path& checkpoints);
 

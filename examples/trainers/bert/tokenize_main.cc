@@ -33,7 +33,7 @@ constexpr std::string_view kHelp =
     "  --offsets       each id is followed by :BEGIN-END in bytes\n"
     "  --save FOLDER   write the tokenizer's files there, too\n"
     "  --help          show this text\n";
-constexpr std::int64_t kMostTokens = 512;  // of a BERT, where the tokenizer does not say
+constexpr std::int64_t kMostTokens = 512;  // of a BERT, if the tokenizer does not say
 
 struct Arguments {
   bool cased = false;
@@ -53,12 +53,12 @@ std::string format_line(const std::vector<WordPieceTokenizer::Token>& tokens, bo
 }
 
 WordPieceTokenizer tokenizer_of(const Arguments& arguments) {
-  const std::filesystem::path place = arguments.files[0];
-  if (!std::filesystem::is_directory(place)) return WordPieceTokenizer::from_file(place, !arguments.cased);
+  const std::filesystem::path path = arguments.files[0];
+  if (!std::filesystem::is_directory(path)) return WordPieceTokenizer::from_file(path, !arguments.cased);
   if (arguments.cased)
-    throw std::runtime_error("--cased is for a vocab.txt; " + place.string() +
+    throw std::runtime_error("--cased is for a vocab.txt; " + path.string() +
                              " says itself how it reads text");
-  rueda::examples::ReadTokenizer read = rueda::examples::read_tokenizer(place);
+  rueda::examples::ReadTokenizer read = rueda::examples::read_tokenizer(path);
   for (const std::string& note : read.notes) fmt::print(stderr, "{}\n", note);
   return std::move(read.tokenizer);
 }

@@ -18,7 +18,7 @@ namespace rueda {
 DeviceSlots::DeviceSlots(const std::vector<Wanted>& wanted, const at::Device& device) : device_(device) {
   for (const Wanted& each : wanted) {
     if (banks_.size() <= each.bank) banks_.resize(each.bank + 1);
-    std::vector<Place>& bank = banks_[each.bank];
+    std::vector<Slot>& bank = banks_[each.bank];
     if (bank.size() <= each.index) bank.resize(each.index + 1);
     bank[each.index] = {bytes_, each.bytes};
     bytes_ += HostBuffer::whole_lines(each.bytes);
@@ -27,56 +27,56 @@ DeviceSlots::DeviceSlots(const std::vector<Wanted>& wanted, const at::Device& de
 
 std::shared_ptr<DeviceSlots> DeviceSlots::share(const std::vector<Wanted>& wanted, const at::Device& device,
                                                 const Scope& scope) {
-  const std::shared_ptr<DeviceSlots> places(new DeviceSlots(wanted, device));
+  const std::shared_ptr<DeviceSlots> slots(new DeviceSlots(wanted, device));
   const Rank rank = scope.runtime().topology().rank;
   DeviceWindow window;
   try {
-    window.memory = scope.runtime().allocate_on_device(device.index(), places->bytes_);
-    window.bytes = places->bytes_;
+    window.memory = scope.runtime().allocate_on_device(device.index(), slots->bytes_);
+    window.bytes = slots->bytes_;
   } catch (const Error& error) {  // the others hear of it
     log(LogLevel::warning, "rank {}: gradients are packed, not reduced in place, on all ranks. {}", rank,
         error.what());
   }
   for (const Wanted& each : wanted)
-    window.places.push_back({each.name, places->find(each.bank, each.index)->offset, each.bytes});
-  places->memory_ = window.memory;
+    window.slots.push_back({each.name, slots->find(each.bank, each.index)->offset, each.bytes});
+  slots->memory_ = window.memory;
   const Handle shared = share_window_async(std::move(window), device.index(), scope);
   if (const Status status = shared.wait_status(); !status.ok()) {
-    log(LogLevel::warning, "rank {}: gradients get no places: {}", rank, status.message);
+    log(LogLevel::warning, "rank {}: gradients get no slots: {}", rank, status.message);
     return nullptr;
   }
-  return shared.takes_window() ? places : nullptr;
+  return shared.takes_window() ? slots : nullptr;
 }
 
-const DeviceSlots::Place* DeviceSlots::find(std::size_t bank, std::size_t index) const {
+const DeviceSlots::Slot* DeviceSlots::find(std::size_t bank, std::size_t index) const {
   if (bank >= banks_.size() || index >= banks_[bank].size()) return nullptr;
-  const Place& place = banks_[bank][index];
-  return place.bytes > 0 ? &place : nullptr;
+  const Slot& slot = banks_[bank][index];
+  return slot.bytes > 0 ? &slot : nullptr;
 }
 
 bool DeviceSlots::contains(std::size_t bank, std::size_t index, const at::Tensor& tensor) const {
-  const Place* place = find(bank, index);
-  return place != nullptr && place->bytes == tensor.nbytes() && tensor.device() == device_ &&
-         tensor.is_contiguous() && tensor.const_data_ptr() == memory_.get() + place->offset;
+  const Slot* slot = find(bank, index);
+  return slot != nullptr && slot->bytes == tensor.nbytes() && tensor.device() == device_ &&
+         tensor.is_contiguous() && tensor.const_data_ptr() == memory_.get() + slot->offset;
 }
 
 at::Tensor DeviceSlots::take(std::size_t bank, std::size_t index, at::IntArrayRef sizes,
                              at::ScalarType type) {
-  const Place* const found = find(bank, index);
+  const Slot* const found = find(bank, index);
   const auto bytes = static_cast<std::size_t>(c10::multiply_integers(sizes)) * c10::elementSize(type);
   if (found == nullptr || found->bytes != bytes) return {};
-  Place& place = banks_[bank][index];
+  Slot& slot = banks_[bank][index];
   {
     const std::lock_guard lock(mutex_);
-    if (place.taken) return {};
+    if (slot.taken) return {};
     come_behind_readers();
-    place.taken = true;
+    slot.taken = true;
   }
-  auto give_back = [self = shared_from_this(), &place](void*) {
+  auto give_back = [self = shared_from_this(), &slot](void*) {
     const std::lock_guard lock(self->mutex_);
-    place.taken = false;
+    slot.taken = false;
   };
-  return at::from_blob(memory_.get() + place.offset, sizes, std::move(give_back),
+  return at::from_blob(memory_.get() + slot.offset, sizes, std::move(give_back),
                        at::TensorOptions(type).device(device_), device_);
 }
 

@@ -45,7 +45,7 @@ class InFixedOrder final : public GradientAccumulation {
     sums_[index].add(pass, alone ? std::move(gradient) : gradient.clone());
   }
   bool holds(std::size_t index) const override { return sums_[index].passes() > 0; }
-  // What is in .grad beside the passes was put there by hand, or by passes that went unheard.
+  // A gradient in .grad beside the passes was put there by hand, or by passes that went unheard.
   at::Tensor take(std::size_t index) override {
     const at::Tensor& grad = parameters_[index].grad();
     at::Tensor sum = sums_[index].take(passes_);

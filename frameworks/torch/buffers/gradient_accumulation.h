@@ -12,8 +12,8 @@
 
 namespace rueda {
 
-// Of the memory of a gradient that nothing else holds, while autograd calls hooks: .grad and what was given
-// to the accumulation.
+// Holders of a gradient's memory that nothing else holds, while autograd calls hooks: .grad and the argument
+// of the accumulation.
 inline constexpr std::size_t kHoldersInAHook = 2;
 
 // A gradient as memory that can be reduced in place: dense, every element for itself.
@@ -31,13 +31,13 @@ class GradientAccumulation {
   virtual void add(std::size_t index, int pass) = 0;
   // Whether there is a gradient of the step that is not in .grad.
   virtual bool holds(std::size_t index) const = 0;
-  // What this rank has of the step, to be reduced in place. Something is in .grad, or held.
+  // The gradient of this rank in the step, to be reduced in place. Something is in .grad, or held.
   virtual at::Tensor take(std::size_t index) = 0;
-  // Makes .grad the gradient while it is reduced, where their types allow it.
+  // Makes .grad the gradient while it is reduced, if their types allow it.
   virtual void show(std::size_t index, const at::Tensor& gradient) const = 0;
   // The reduced gradient as the parameter's type.
   virtual at::Tensor result(std::size_t index, const at::Tensor& reduced) const = 0;
-  // The step is over: what is held goes.
+  // The step is over: the accumulation lets go of its gradients.
   virtual void reset() = 0;
 };
 

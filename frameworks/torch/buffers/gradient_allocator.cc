@@ -33,8 +33,13 @@ class Taken {
   }
   void add(Owner owner) {
     std::lock_guard lock(mutex_);
-    void* const place = owner.block.get();
-    owners_.emplace(place, std::move(owner));
+    void* const memory = owner.block.get();
+    owners_.emplace(memory, std::move(owner));
+  }
+  bool is_of(const void* block, const GradientAllocator& memory) {
+    std::lock_guard lock(mutex_);
+    const auto found = owners_.find(block);
+    return found != owners_.end() && found->second.memory.lock().get() == &memory;
   }
   // Empty when it is not one of them.
   std::optional<Owner> remove(void* block) {
@@ -101,10 +106,10 @@ bool GradientAllocator::add(const std::vector<std::size_t>& sizes) {
   if (!all) return false;
   bytes_ += total;
   std::lock_guard lock(mutex_);
-  std::byte* place = all.get();
+  std::byte* memory = all.get();
   for (const std::size_t bytes : sizes) {
-    if (bytes > 0) free_[bytes].push_back(Block(all, place));
-    place += HostBuffer::whole_lines(bytes);
+    if (bytes > 0) free_[bytes].push_back(Block(all, memory));
+    memory += HostBuffer::whole_lines(bytes);
   }
   return true;
 }
@@ -123,10 +128,12 @@ void* GradientAllocator::take(std::size_t bytes) {
   if (found == free_.end() || found->second.empty()) return nullptr;
   Block block = std::move(found->second.back());
   found->second.pop_back();
-  void* const place = block.get();
+  void* const memory = block.get();
   Taken::instance().add({std::move(block), weak_from_this(), bytes});
-  return place;
+  return memory;
 }
+
+bool GradientAllocator::gave(const void* block) const { return Taken::instance().is_of(block, *this); }
 
 bool GradientAllocator::give_back(void* block) {
   std::optional<Taken::Owner> owner = Taken::instance().remove(block);

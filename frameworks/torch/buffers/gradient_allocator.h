@@ -22,8 +22,8 @@ class GradientAllocator : public std::enable_shared_from_this<GradientAllocator>
  public:
   explicit GradientAllocator(std::shared_ptr<SymmetricMemory> memory);
 
-  // A block of each of these sizes, in bytes, beside those there are. Throws BackendError where memory is
-  // short; false where no more may be had.
+  // A block of each of these sizes, in bytes, beside those there are. Throws BackendError if memory is short;
+  // false if no more may be had.
   bool add(const std::vector<std::size_t>& sizes);
   std::size_t bytes() const { return bytes_; }  // that add() has got
 
@@ -32,6 +32,8 @@ class GradientAllocator : public std::enable_shared_from_this<GradientAllocator>
 
   // A free block of that size, for give_back(); null when there is none.
   void* take(std::size_t bytes);
+  // Returns true if take() of this object has given this memory, and it has not come back.
+  bool gave(const void* block) const;
   // From any thread; false when it is no block that anybody took.
   static bool give_back(void* block);
 

@@ -36,10 +36,11 @@ std::vector<at::ScalarType> types_of(const std::vector<at::Tensor>& parameters, 
 GradientBuffers::GradientBuffers(const std::string& name, std::vector<at::Tensor> parameters,
                                  std::vector<Names> banks, bool sums, const ScopeReference& scope)
     : parameters_(std::move(parameters)),
+      banks_(banks.size()),
       sums_(sums),
       scope_(scope),
-      host_(parameters_, sums, banks.size()),
-      device_(name + "/places", parameters_, types_of(parameters_, sums), std::move(banks), scope) {}
+      host_(parameters_, sums, banks_),
+      device_(name + "/slots", parameters_, types_of(parameters_, sums), std::move(banks), scope) {}
 
 void GradientBuffers::prepare() { host_.refill(scope_.get().runtime()); }
 
@@ -69,10 +70,10 @@ PlacedGradient GradientBuffers::place(std::size_t bank, std::size_t index, const
   const bool alone = gradient.storage().use_count() <= holders;
   const bool moves = !(kept && !alone) && !(there && alone);
   if (moves && !gradient.requires_grad() && gradient.sizes() == parameters_[index].sizes()) {
-    at::Tensor place = take(bank, index, gradient.scalar_type(), on_device);
-    if (place.defined()) {
-      write_times(place, gradient, factor);
-      return placed(bank, index, std::move(place));
+    at::Tensor memory = take(bank, index, gradient.scalar_type(), on_device);
+    if (memory.defined()) {
+      write_times(memory, gradient, factor);
+      return placed(bank, index, std::move(memory));
     }
   }
   at::Tensor own = alone || kept || gradient.requires_grad() ? gradient : gradient.clone();
@@ -81,13 +82,23 @@ PlacedGradient GradientBuffers::place(std::size_t bank, std::size_t index, const
   return placed(bank, index, std::move(own));
 }
 
+bool GradientBuffers::has_alone(std::size_t index, const at::Tensor& gradient) const {
+  if (gradient.layout() != at::kStrided || gradient.use_count() > 1 || gradient.storage().use_count() > 1)
+    return false;
+  if (!gradient.is_cuda()) return host_.gave(gradient);
+  for (std::size_t bank = 0; bank < banks_; ++bank) {
+    if (device_.contains(bank, index, gradient)) return true;
+  }
+  return false;
+}
+
 PlacedGradient GradientBuffers::zeros(std::size_t bank, std::size_t index) {
   const at::Tensor& parameter = parameters_[index];
   const bool on_device = parameter.is_cuda();
   const at::ScalarType type = gradient_type(parameter, sums_);
   if (on_device) device_.note(index, type);
-  const at::Tensor place = take(bank, index, type, on_device);
-  if (place.defined()) return placed(bank, index, place.zero_());
+  const at::Tensor memory = take(bank, index, type, on_device);
+  if (memory.defined()) return placed(bank, index, memory.zero_());
   const at::TensorOptions options = parameter.options().dtype(type);
   return placed(bank, index,
                 on_device ? at::zeros(parameter.sizes(), options) : at::zeros_like(parameter, options));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a gradient lies, as far as windows of devices are concerned.
+// The memory of a gradient, as far as windows of devices are concerned.
 #pragma once
 
 #include <ATen/core/Tensor.h>

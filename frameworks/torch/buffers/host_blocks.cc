@@ -13,7 +13,7 @@
 namespace rueda {
 namespace {
 
-// Where a rank is alone on its host there is nobody to reduce in place with.
+// A rank that is alone on its host reduces with nobody in place.
 bool has_neighbours(const Runtime& runtime) {
   return runtime.tensor_memory() && runtime.topology().local_size > 1;
 }
@@ -86,7 +86,7 @@ void HostBlocks::get_blocks(Runtime& runtime) {
     if (!add(sizes_, runtime.topology().rank)) blocks_ = nullptr;
   }
   most_ = blocks_ ? 2 * blocks_->bytes() : 0;
-  serve_this_thread();  // who steps mostly runs the passes, too
+  serve_this_thread();  // the thread that steps mostly runs the passes, too
 }
 
 bool HostBlocks::add(const std::vector<std::size_t>& sizes, Rank rank) {

@@ -18,8 +18,8 @@ namespace rueda {
 at::ScalarType gradient_type(const at::Tensor& parameter, bool sums);
 
 // Purpose: for each gradient on the host a block that all ranks of the host reach (GradientAllocator), from
-// the first refill() on. What was lacking in a step is added by the next one, up to as much again as
-// gradients need. Belongs to a GradientBuffers; guarded with it.
+// the first refill() on. The next step adds blocks that a step lacked, up to as much again as gradients need.
+// Belongs to a GradientBuffers; guarded with it.
 class HostBlocks {
  public:
   // `sums`: blocks are for sums of gradients. `banks`: how many steps have gradients at a time.
@@ -31,6 +31,8 @@ class HostBlocks {
     if (blocks_) blocks_->serve_this_thread();
   }
   bool contains(const at::Tensor& gradient) const;
+  // Returns true if the gradient has one of these blocks.
+  bool gave(const at::Tensor& gradient) const { return blocks_ && blocks_->gave(gradient.const_data_ptr()); }
   // Uninitialised memory for the parameter's gradient; undefined where no block is free.
   at::Tensor take(std::size_t index, at::ScalarType type);
   // While no gradient is on its way: gets blocks where there are none that fit.

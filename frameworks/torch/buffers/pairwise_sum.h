@@ -13,9 +13,9 @@ namespace rueda {
 at::ScalarType sum_type(at::ScalarType type);
 
 // Purpose: one parameter's gradients of a step, added by a balanced tree over the passes, as those of ranks
-// are (ops/schedules/reduction_tree.h): a binary counter, whose level i holds the sum of 2^i passes. A pass
-// without a gradient counts as zeros. Cost: a gradient's memory a level. Belongs to a
-// GradientAccumulation; guarded with it.
+// are (ops/schedules/reduction_tree.h): a binary counter; its level i holds the sum of 2^i passes. A pass
+// without a gradient counts as zeros. Cost: a gradient's memory a level. Belongs to a GradientAccumulation;
+// guarded with it.
 class PairwiseSum {
  public:
   // The gradient of pass number `pass`, not below passes(). Keeps it, and changes it later.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of what c10d gives to operations. They throw c10::ValueError.
+// Checks of c10d's arguments for operations. They throw c10::ValueError.
 #pragma once
 
 #include <ATen/core/Tensor.h>

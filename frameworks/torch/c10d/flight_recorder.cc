@@ -58,7 +58,7 @@ std::string torch_name_of(const RecordedCall& call, int own) {
   return fmt::format("nccl:{} {}{}{}", name, own, call.type == c10d::OpType::SEND ? "->" : "<-", call.peer);
 }
 
-// A list of a tensor for each rank counts as one tensor where NCCL moves it as one.
+// A list of a tensor for each rank counts as one tensor if NCCL moves it as one.
 bool is_flat(const RecordedCall& call, const std::vector<at::Tensor>& tensors) {
   const bool gathers = call.type == c10d::OpType::ALLGATHER && &tensors == &call.outputs;
   const bool scatters = call.type == c10d::OpType::REDUCE_SCATTER && &tensors == &call.inputs;
@@ -173,7 +173,7 @@ std::uint64_t FlightRecorder::note(std::size_t group, const RecordedCall& call,
   if (ring_->slots.size() < most_) {
     ring_->slots.push_back(std::move(slot));
   } else {
-    std::swap(ring_->slots[ring_->noted % most_], slot);  // what was there ends without the mutex
+    std::swap(ring_->slots[ring_->noted % most_], slot);  // the old slot is destroyed without the mutex
   }
   return ring_->noted++;
 }

@@ -54,7 +54,7 @@ void GroupJobs::retire(const std::shared_ptr<GroupJob>& job) {
   remove_ended();
 }
 
-// Their threads are over, so nothing waits here. One whose Futures wait keeps its place.
+// Their threads are over, so nothing waits here. A job with Futures that wait stays in the list.
 void GroupJobs::remove_ended() {
   std::erase_if(retired_, [](const std::shared_ptr<GroupJob>& job) {
     return !job->completer()->running() && job->end_within(Duration::zero());

@@ -16,7 +16,7 @@
 
 namespace rueda {
 
-// For operations whose Futures somebody has, when the group ends.
+// For operations with Futures that somebody still holds when the group ends.
 inline constexpr std::chrono::seconds kGraceOfFutures{1};
 
 // Purpose: a job of its own for the ranks of one group. Its end needs all of them, but c10d lets a rank

@@ -59,7 +59,7 @@ GroupNames complete(GroupNames names, int size) {
   return names;
 }
 
-// Calls `begin`, whose errors become those of c10d.
+// Calls `begin` and turns its errors into those of c10d.
 template <class Begin>
 void with_errors_of_c10d(std::string_view title, const std::string& group, Begin begin) {
   try {

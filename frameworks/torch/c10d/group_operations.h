@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a call of c10d's to a Work: what all operations of a group have in common.
+// From a call of c10d's to a Work: the common part of all operations of a group.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -79,7 +79,7 @@ class GroupOperations {
   // The same for several submissions, which end together.
   c10::intrusive_ptr<c10d::Work> begin(GroupCall call, OperationOrder::Submissions submissions);
 
-  // A message, whose GroupCall names the other rank. The tensor is contiguous.
+  // A message; its GroupCall names the other rank. The tensor is contiguous.
   c10::intrusive_ptr<c10d::Work> send(GroupCall call, const at::Tensor& tensor, int to, int tag);
   c10::intrusive_ptr<c10d::Work> receive(GroupCall call, const at::Tensor& tensor, int from, int tag);
   c10::intrusive_ptr<c10d::Work> receive_from_any(GroupCall call, const at::Tensor& tensor, int tag);

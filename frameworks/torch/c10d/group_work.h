@@ -25,14 +25,14 @@ namespace rueda {
 
 class FutureCompleter;
 
-// Purpose: what an operation's Work knows of the call. A plain value.
+// Purpose: the data of the call that an operation's Work needs. A plain value.
 struct GroupCall {
   c10d::OpType type = c10d::OpType::UNKNOWN;
   const char* title = "";             // for profilers: "rueda:all_reduce". It lives for ever
   bool asynchronous = true;           // the caller goes on, and waits later
   std::chrono::milliseconds timeout;  // of waits
-  std::vector<at::Tensor> outputs;    // what result() and the Future give
-  std::function<void()> finish;       // writes what came into the outputs; none: it is there already
+  std::vector<at::Tensor> outputs;    // the tensors of result() and of the Future
+  std::function<void()> finish;       // writes the received data into the outputs; none: it is there already
   int source = -1;                    // the rank that sends; -1: no rank, or not known yet
   // To a profiler and the flight recorder; nothing: there is none.
   std::optional<std::vector<at::Tensor>> shown;

@@ -17,7 +17,7 @@ namespace {
 using c10d::OpType;
 using Works = ProcessGroup::Works;
 
-// A contiguous tensor for the operation to write, whose values then come into `output`.
+// A contiguous tensor for the operation to write; its values then come into `output`.
 at::Tensor room_of(const at::Tensor& output, GroupCall& call) {
   const at::Tensor room = contiguous_output(output);
   if (!room.is_same(output)) call.finish = [output, room] { output.copy_(room); };

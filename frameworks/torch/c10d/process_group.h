@@ -16,8 +16,8 @@
 
 namespace rueda {
 
-// Purpose: the operations of one group of c10d, whose ranks are a job of their own. Operations belong
-// together by their order. Any thread may call it.
+// Purpose: the operations of one group of c10d. The ranks of the group are a job of their own. Operations
+// belong together by their order. Any thread may call it.
 class ProcessGroup final : public GroupBackend {
  public:
   using Tensors = std::vector<at::Tensor>;

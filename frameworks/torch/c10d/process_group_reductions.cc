@@ -31,7 +31,7 @@ Submission reducing(Operation operation, const at::Tensor& input, const at::Tens
   return submission;
 }
 
-// Adds what has to be done after what was there to be done.
+// Appends `next` to the functions that finish the call.
 void then(GroupCall& call, std::function<void()> next) {
   if (!call.finish) {
     call.finish = std::move(next);
@@ -57,8 +57,8 @@ Submission allreduce_of(const at::Tensor& input, const at::Tensor& result, const
     then(call, [result, values, op] { restore(result, values, op); });
     return reducing(Operation::allreduce, values, values, op);
   }
-  const at::Tensor place = result.is_same(input) ? values : reducible(result, op);
-  return reducing(Operation::allreduce, values, place, op);
+  const at::Tensor target = result.is_same(input) ? values : reducible(result, op);
+  return reducing(Operation::allreduce, values, target, op);
 }
 
 // `output` becomes this rank's part of the reduction of `input`, of which all ranks have equal parts.
@@ -221,7 +221,7 @@ Submission gathering(const at::Tensor& rows, at::Tensor& result,
 
 }  // namespace
 
-// The elements of all ranks, which are added up where they have one place.
+// The elements of all ranks, which are added up where they have one index.
 Works ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   TORCH_CHECK_VALUE(tensors.size() == 1 && tensors[0].layout() == at::kSparse && tensors[0].device().is_cpu(),
                     "rueda: all_reduce takes one sparse COO tensor of the host");

@@ -20,7 +20,7 @@ namespace rueda {
 // thread; tensors may outlive it.
 class TensorPool {
  public:
-  // One dimension, not initialised. Throws BackendError where there is too little memory.
+  // One dimension, not initialised. Throws BackendError if there is too little memory.
   at::Tensor allocate(Runtime& runtime, std::int64_t elements, at::ScalarType type);
 
  private:

@@ -85,8 +85,8 @@ std::string failures_of_all(const std::string& name, const std::string& failure,
   if (all_equal(name, failure, scope) && failure.empty()) return {};
   const std::vector<std::string> all = allgather_bytes(failure, name + ".failures", scope);
   std::map<std::string_view, RankSet> failed;
-  for (std::size_t place = 0; place < all.size(); ++place) {
-    if (!all[place].empty()) failed[all[place]].add(RankSet::of(scope.rank_at(static_cast<Rank>(place))));
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    if (!all[index].empty()) failed[all[index]].add(RankSet::of(scope.rank_at(static_cast<Rank>(index))));
   }
   std::string words;
   for (const auto& [reason, set] : failed) {
@@ -95,7 +95,7 @@ std::string failures_of_all(const std::string& name, const std::string& failure,
   return words;
 }
 
-void check_place(Rank root, const Scope& scope, const std::string& what) {
+void check_members(Rank root, const Scope& scope, const std::string& what) {
   const RankSet ranks = scope.ranks() ? *scope.ranks() : RankSet(0, scope.size());
   const Rank rank = scope.runtime().topology().rank;
   if (!ranks.contains(rank))

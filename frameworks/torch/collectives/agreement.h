@@ -11,7 +11,7 @@
 namespace rueda {
 
 // Returns when every rank of the scope has called it with the same `lines`. Else throws Mismatch, in the same
-// words on every rank: `subject`, the first line that differs, which ranks have what there, and `remedy`.
+// words on every rank: `subject`, the first line that differs, the lines of the ranks there, and `remedy`.
 // Collective, under `name`; one round trip when all agree.
 void check_agreement(const std::string& name, const std::string& subject,
                      const std::vector<std::string>& lines, const Scope& scope,
@@ -23,6 +23,6 @@ std::string failures_of_all(const std::string& name, const std::string& failure,
 
 // Throws InvalidArgument, naming `what`, unless this rank and `root` (by its number in the job) are of the
 // scope.
-void check_place(Rank root, const Scope& scope, const std::string& what);
+void check_members(Rank root, const Scope& scope, const std::string& what);
 
 }  // namespace rueda

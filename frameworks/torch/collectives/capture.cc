@@ -8,7 +8,7 @@
 namespace rueda {
 
 void capture(const std::function<void()>& body, Scope scope) {
-  // Where there is none, core says why; torch does not know which is current then.
+  // Without a device, core says the reason; torch then knows no current device.
   const bool any = scope.runtime().device_problem().empty();
   const int device = any ? c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getDevice().index() : 0;
   capture(body, device, scope);

@@ -18,7 +18,7 @@ namespace {
 enum class Output { new_like_input, input_itself, made_when_known };
 
 at::Tensor output_for(const at::Tensor& tensor, Output output, const std::string& name) {
-  check_movable(tensor, name);  // refuses what cannot be allocated either
+  check_movable(tensor, name);  // refuses also a tensor that cannot be allocated
   switch (output) {
     case Output::new_like_input: return new_output_like(tensor);
     case Output::input_itself: return tensor;

@@ -15,13 +15,13 @@ namespace {
 
 using Tensors = std::shared_ptr<OperationTensors>;
 
-// Where an operation that finds its own size, or none of ours, puts its result.
+// The tensors of an operation that finds its own size, or that writes none of our tensors.
 Tensors reads(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, at::Tensor()); }
 
 Tensors in_place(const at::Tensor& tensor) { return std::make_shared<OperationTensors>(tensor, tensor); }
 
 Tensors into_new(const at::Tensor& tensor, const std::string& name) {
-  check_movable(tensor, name);  // refuses what cannot be allocated either
+  check_movable(tensor, name);  // refuses also a tensor that cannot be allocated
   at::NoGradGuard no_grad;
   return std::make_shared<OperationTensors>(tensor, new_output_like(tensor), true);
 }
@@ -61,6 +61,24 @@ TensorHandle submit_reduce(const Scope& scope, std::string name, Rank root, cons
   submission.request.root = root;
   set_reduction(submission.request, reduction);
   return submit(scope, std::move(submission), is_root ? std::move(moved) : reads(tensor));
+}
+
+// A message is a broadcast in place.
+TensorHandle submit_message(const Scope& scope, MessagePair pair, std::string name,
+                            const at::Tensor& tensor) {
+  const bool receives = pair.destination == scope.runtime().topology().rank;
+  const Scope messages = scope_of_messages(scope, name, pair);
+  receives ? check_can_be_written(tensor, name) : check_movable(tensor, name);
+  const bool on_device = tensor.is_cuda();
+  // On a device the values of the sender may be written once more, so later work there waits for it.
+  Tensors tensors = receives || on_device ? in_place(receives ? tensor : tensor.contiguous()) : reads(tensor);
+  Submission submission = submission_for(Operation::message, std::move(name), tensors);
+  submission.request.root = pair.source;
+  if (receives) return submit(messages, std::move(submission), std::move(tensors));
+  if (!on_device) submission.output = unwritten(submission.input);
+  submission.allocate = nullptr;
+  set_scope(submission, messages);
+  return {scope.runtime().submit(std::move(submission)), std::move(tensors)};
 }
 
 }  // namespace
@@ -121,6 +139,22 @@ TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string n
 
 void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope) {
   broadcast_async_(tensor, root, std::move(name), scope.awaited()).wait();
+}
+
+TensorHandle send_async(const at::Tensor& tensor, Rank destination, std::string name, Scope scope) {
+  return submit_message(scope, {scope.runtime().topology().rank, destination}, std::move(name), tensor);
+}
+
+void send(const at::Tensor& tensor, Rank destination, std::string name, Scope scope) {
+  send_async(tensor, destination, std::move(name), scope.awaited()).wait();
+}
+
+TensorHandle recv_async(const at::Tensor& tensor, Rank source, std::string name, Scope scope) {
+  return submit_message(scope, {source, scope.runtime().topology().rank}, std::move(name), tensor);
+}
+
+void recv(const at::Tensor& tensor, Rank source, std::string name, Scope scope) {
+  recv_async(tensor, source, std::move(name), scope.awaited()).wait();
 }
 
 TensorHandle alltoall_async(const at::Tensor& tensor, std::vector<std::int64_t> splits, std::string name,

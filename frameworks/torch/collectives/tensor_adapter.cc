@@ -20,7 +20,7 @@ namespace {
   throw InvalidArgument(Status::invalid_argument(fmt::format("tensor '{}' {}.", name, words)));
 }
 
-// What holds wherever the memory is.
+// Checks that hold for memory of any kind.
 void check_strided(const at::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) refuse(name, "is undefined; give it a value first");
   if (tensor.layout() != at::kStrided) {
@@ -42,8 +42,8 @@ void check_writable(const at::Tensor& tensor, const std::string& name) {
   refuse(name, "has elements that share memory and cannot be written; copy it by contiguous() first");
 }
 
-// In which this thread gives the device its work. By what libc10 knows of every device: no library of CUDA's
-// is linked.
+// The stream in which this thread gives the device its work. Uses libc10's interface for every device: no
+// library of CUDA's is linked.
 c10::Stream current_stream(const at::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
@@ -173,7 +173,7 @@ Submission submission_on_device(OperationTensors& tensors, const std::string& na
   if (!tensors.output.defined()) {
     tensors.made_output = true;
     submission.allocate = [made = &tensors, stream](DataType dtype, const Shape& shape) {
-      const c10::StreamGuard there(stream);  // torch's allocator gives what that stream is through with
+      const c10::StreamGuard there(stream);  // torch's allocator gives memory that this stream has released
       made->output = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)).device(stream.device()));
       return TensorView{made->output.mutable_data_ptr(), dtype, shape, {}};
     };
@@ -205,7 +205,7 @@ Submission submission_on_host(OperationTensors& tensors, const std::string& name
 Submission submission_for(Operation operation, std::string name,
                           const std::shared_ptr<OperationTensors>& tensors) {
   const bool on_device = tensors->input.defined() && tensors->input.is_cuda();
-  Submission submission =  // what it keeps of `tensors` lives as long as the owner
+  Submission submission =  // its pointers into `tensors` live as long as the owner
       on_device ? submission_on_device(*tensors, name) : submission_on_host(*tensors, name);
   submission.request.name = std::move(name);
   submission.request.operation = operation;

@@ -16,14 +16,14 @@ namespace rueda {
 
 // The core's type for elements of `type`; nothing if it has none.
 std::optional<DataType> known_data_type(at::ScalarType type);
-// The same. Throws InvalidArgument naming `name`, the type and what to convert
-// to.
+// The same. Throws InvalidArgument naming `name`, the type and the type to
+// convert to.
 DataType data_type_for(at::ScalarType type, const std::string& name);
 at::ScalarType scalar_type_for(DataType dtype);
 
 // The tensor's memory with its shape and strides; the caller keeps the tensor alive. Throws InvalidArgument,
 // naming `name` and the remedy, for a tensor that is undefined, sparse, elsewhere than in host memory or of a
-// type that Rueda does not move; write_view also for one whose elements share memory (expand).
+// type that Rueda does not move; write_view also for one with elements that share memory (expand).
 ConstTensorView read_view(const at::Tensor& tensor, const std::string& name);
 TensorView write_view(const at::Tensor& tensor, const std::string& name);
 
@@ -34,10 +34,10 @@ void check_can_be_written(const at::Tensor& tensor, const std::string& name);
 // A tensor of that shape and dtype where `tensor` is, for an operation to write: laid out as it is, on a
 // device row by row.
 at::Tensor new_output_like(const at::Tensor& tensor);
-// What this thread gives the device of `tensor` from now on waits for that result, if it is on one.
+// Later work of this thread on the device of `tensor` waits for that result, if it is on a device.
 void hold_back_current_stream(const Handle& handle, const at::Tensor& tensor);
-// When memory on a device is free again it is used for nothing else before this thread's current stream is
-// through with what it has been given until then: for memory that was made for another stream.
+// Free memory on a device serves nothing else until this thread's current stream is through with its work
+// until then: for memory that was made for another stream.
 void keep_for_current_stream(const c10::Storage& storage);
 
 // Purpose: the tensors of one operation. Shared by its Submission, which keeps it alive while the background
@@ -51,7 +51,7 @@ struct OperationTensors {
 
 // A submission that reads `tensors->input` and owns `tensors`. With an output it writes there (the same
 // tensor: in place); without one it allocates `tensors->output` when the size is known. Tensors on a CUDA
-// device are ready when this thread's current stream has come to where it stands at submission; an input
+// device are ready when this thread's current stream has done its work of before the submission; an input
 // there that has gaps is replaced by a copy, and an output that has any refused.
 Submission submission_for(Operation operation, std::string name,
                           const std::shared_ptr<OperationTensors>& tensors);

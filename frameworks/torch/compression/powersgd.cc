@@ -54,7 +54,7 @@ MakeHook powersgd_hook(std::int64_t rank) {
 PowerSgdReduction::PowerSgdReduction(HookedParameter of, std::int64_t rank)
     : of_(std::move(of)), seed_(seed_of(of_.name)), rank_(rank) {}
 
-// Not at first, nor where the parameter has become another.
+// False at first, and if the parameter has another shape or type by now.
 bool PowerSgdReduction::has_residual() const {
   return residual_.defined() && residual_.sizes() == matrix_.sizes() &&
          residual_.scalar_type() == matrix_.scalar_type();
@@ -62,8 +62,8 @@ bool PowerSgdReduction::has_residual() const {
 
 void PowerSgdReduction::begin(const at::Tensor& gradient) {
   gradient_ = gradient;
-  // What a parameter has become since it was given need not be what is good for this, only something to be
-  // refused by the other ranks, or reduced.
+  // A parameter may have changed since it was given, and need not suit this reduction. It is only reduced, or
+  // refused by the other ranks.
   const bool narrow = gradient.scalar_type() != at::kFloat && gradient.scalar_type() != at::kDouble;
   const std::int64_t rows = gradient.dim() > 0 ? gradient.size(0) : 1;
   matrix_ = (narrow ? gradient.to(at::kFloat) : gradient)
@@ -87,7 +87,7 @@ void PowerSgdReduction::begin(const at::Tensor& gradient) {
   first_ = allreduce_async_(factor_, of_.operation, unmeasured(of_.reduction), of_.scope.get());
 }
 
-// On a device: waits for the first factor, and submits what it becomes.
+// On a device: waits for the first factor, and submits its orthonormal basis.
 void PowerSgdReduction::submit_basis() {
   if (!factor_.is_cuda() || !first_->wait_status().ok()) return;
   const Scope scope = of_.scope.get();

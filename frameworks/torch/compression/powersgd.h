@@ -23,16 +23,16 @@ MakeHook powersgd_hook(std::int64_t rank);
 
 // Purpose: reduces the gradient of one parameter, step by step, as a matrix M of rank r: one step of a power
 // iteration for the sum of all ranks' M.
-//   M = gradient + what earlier steps have left out here, as matrix m x c: first dimension, all others
+//   M = gradient + the rest that earlier steps have left here, as matrix m x c: first dimension, all others
 //   P = M Q          reduced, then made orthonormal; m x r. Q: of the step before. On a device by one rank,
 //                    which sends it
 //   Q = M^T P        reduced; c x r
 //   gradient = P Q^T; left out here: M - P (M^T P)^T, of this rank's M
-// Both products are linear in M, so that reduced factors are those of the reduced M: what travels is r (m +
-// c) values by ordinary allreduces. As every rank keeps what P does not reach of its own M, the sum of that
-// is what the result lacks of the sum, whatever the reduction multiplies it by. P and Q are bits that all
-// have alike, and so is the result; where ranks differ in the Q that they begin with it is a worse one, no
-// other. Keeps a second gradient's memory. On a device nothing makes the host wait for it.
+// Both products are linear in M, so that reduced factors are those of the reduced M: r (m + c) values travel
+// by ordinary allreduces. Every rank keeps the part of its own M that P does not reach. The sum of these
+// parts is the error of the result, for any factor of the reduction. P and Q are bits that all have alike,
+// and so is the result; if ranks begin with different Q, the result is a worse one, no other. Keeps a second
+// gradient's memory. On a device nothing makes the host wait for it.
 class PowerSgdReduction final : public CommunicationHook {
  public:
   // The first factor has the operation's name, under which a rank that does not compress reduces the whole: a
@@ -43,8 +43,8 @@ class PowerSgdReduction final : public CommunicationHook {
   void begin(const at::Tensor& gradient) override;
   int rounds() const override { return 3; }
   void advance(int round) override { round == 2 ? submit_basis() : submit_second(); }
-  // After a failure, or where the result is not finite (a mixed-precision scaler's question), what was left
-  // out before is kept as it was.
+  // After a failure, or if the result is not finite (a mixed-precision scaler's question), the part that was
+  // left out before is kept as it was.
   Status finish() override;
   double share_of_square_sum() const override;
   void clear() override;

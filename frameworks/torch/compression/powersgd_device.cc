@@ -14,7 +14,7 @@
 namespace rueda {
 namespace {
 
-constexpr double kRounding = 1e-12;  // of a length, what two projections in float64 may leave of nothing
+constexpr double kRounding = 1e-12;  // of a length: the most that rounding leaves of nothing
 
 // Purpose: of the types that tensors have, also where the program is inside of autocast. On the stack.
 struct WithoutAutocast {
@@ -26,9 +26,9 @@ at::Tensor scattered(const at::Tensor& like, std::uint64_t seed) {
   constexpr std::uint64_t kSeeds = 65536;
   constexpr double kApart = 977.0, kStep = 12.9898,
                    kSpread = 43758.5453;  // the digits behind the comma count
-  const at::Tensor places = at::arange(like.numel(), like.options().dtype(at::kDouble));
+  const at::Tensor indices = at::arange(like.numel(), like.options().dtype(at::kDouble));
   const at::Tensor wide =
-      (places + kApart * static_cast<double>(seed % kSeeds)).mul_(kStep).sin_().mul_(kSpread);
+      (indices + kApart * static_cast<double>(seed % kSeeds)).mul_(kStep).sin_().mul_(kSpread);
   return (wide - wide.floor()).mul_(2.0).sub_(1.0).view(like.sizes());
 }
 

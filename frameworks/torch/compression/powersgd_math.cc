@@ -11,8 +11,8 @@ namespace rueda {
 namespace {
 
 constexpr std::int64_t kLanes = 8;     // sums that go on side by side
-constexpr double kRounding = 1e-12;    // of a length, what two projections in float64 may leave of nothing
-constexpr std::int64_t kBlock = 1024;  // columns whose sums stay in the first cache
+constexpr double kRounding = 1e-12;    // of a length: the most that rounding leaves of nothing
+constexpr std::int64_t kBlock = 1024;  // columns with sums that stay in the first cache
 
 // In an order that is the same everywhere.
 template <class T>
@@ -31,7 +31,7 @@ double dot(const T* a, const T* b, std::int64_t length) {
   return sum;
 }
 
-// Takes from `row` what lies in the direction of `unit`.
+// Takes from `row` its part in the direction of `unit`.
 void project_out(double* row, const double* unit, std::int64_t length) {
   const double part = dot(row, unit, length);
   for (std::int64_t i = 0; i < length; ++i) row[i] -= part * unit[i];

@@ -27,8 +27,8 @@ struct Factors {
   const T* all;
   std::int64_t rank, rows, columns;
 };
-// Of rows `begin` to `end` of a gradient (rows x columns), in one pass: `residual` becomes what first^T own
-// lacks of the gradient (null: that is not wanted), and the gradient becomes first^T all.
+// Of rows `begin` to `end` of a gradient (rows x columns), in one pass: `residual` becomes the gradient less
+// first^T own (null: that is not wanted), and the gradient becomes first^T all.
 template <class T>
 void reconstruct(T* gradient, T* residual, const Factors<T>& factors, std::int64_t begin, std::int64_t end);
 

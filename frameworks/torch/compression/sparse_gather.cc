@@ -38,7 +38,7 @@ at::Tensor no_rows_of(const at::Tensor& parameter) {
 SparseGather::SparseGather(const std::string& name, const at::Tensor& rows, double factor, const Scope& scope)
     : factor_(factor),
       sizes_(rows.sizes().vec()),
-      indices_(allgather_async(rows.indices().select(0, 0), name + ".places", scope)),
+      indices_(allgather_async(rows.indices().select(0, 0), name + ".indices", scope)),
       values_(allgather_async(rows.values(), name + ".values", scope)) {}
 
 Status SparseGather::wait() {
@@ -48,9 +48,9 @@ Status SparseGather::wait() {
   if (!status.ok()) return status;
   const at::NoGradGuard no_grad;
   const at::Tensor indices = indices_.wait(), values = values_.wait();
-  const at::Tensor places = indices.cpu();
-  const auto* first = places.const_data_ptr<std::int64_t>();
-  // What comes from other ranks is looked at before it is used as a place in memory.
+  const at::Tensor on_host = indices.cpu();
+  const auto* first = on_host.const_data_ptr<std::int64_t>();
+  // Row numbers from other ranks are checked before they are used as indices into memory.
   const bool fits = indices.size(0) == values.size(0) &&
                     std::all_of(first, first + indices.numel(),
                                 [&](std::int64_t row) { return row >= 0 && row < sizes_[0]; });

@@ -17,16 +17,16 @@
 namespace rueda {
 namespace {
 
-std::size_t place_in(const Scope& scope) {
+std::size_t index_in(const Scope& scope) {
   const Rank rank = scope.runtime().topology().rank;
-  check_place(rank, scope, "a sampler");
+  check_members(rank, scope, "a sampler");
   return static_cast<std::size_t>(scope.ranks() ? scope.ranks()->index_of(rank) : rank);
 }
 
 }  // namespace
 
 ShardSampler::ShardSampler(std::size_t size, const Scope& scope, std::vector<std::string> lines)
-    : size_(size), ranks_(static_cast<std::size_t>(scope.size())), place_(place_in(scope)) {
+    : size_(size), ranks_(static_cast<std::size_t>(scope.size())), index_(index_in(scope)) {
   lines.push_back(fmt::format("{} samples", size));
   check_agreement(scope.runtime().next_name("sampler", scope.process_set()), "a sampler's options", lines,
                   scope);
@@ -76,8 +76,8 @@ void EvaluationSampler::reset(std::optional<std::size_t> new_size) {
 
 std::vector<std::size_t> EvaluationSampler::draw() const {
   const std::size_t share = size_ / ranks_, more = size_ % ranks_;  // the first ranks have one more
-  std::vector<std::size_t> block(share + (place_ < more ? 1 : 0));
-  std::iota(block.begin(), block.end(), place_ * share + std::min(place_, more));
+  std::vector<std::size_t> block(share + (index_ < more ? 1 : 0));
+  std::iota(block.begin(), block.end(), index_ * share + std::min(index_, more));
   return block;
 }
 
@@ -106,7 +106,7 @@ std::vector<std::size_t> DistributedSampler::draw() const {
   const std::vector<std::size_t> order = permutation(size_, options_.seed, epoch_);
   const std::size_t rest = options_.remainder == Remainder::wrap && size_ % ranks_ != 0 ? 1 : 0;
   std::vector<std::size_t> own(size_ / ranks_ + rest);
-  for (std::size_t i = 0; i < own.size(); ++i) own[i] = order[(i * ranks_ + place_) % size_];
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = order[(i * ranks_ + index_) % size_];
   return own;
 }
 

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/elastic/loop.h"
 
+#include "core/base/error.h"
 #include "frameworks/torch/reducer/generations.h"
 
 namespace rueda::elastic {
-
-bool may_work_again(const Error& error) {
-  return error.code() != StatusCode::invalid_argument && error.code() != StatusCode::not_initialized;
-}
 
 void loop(State& state, const std::function<void()>& function, const JobSteps& job) {
   while (true) {
     std::optional<Error> failure;
     try {
       job.synchronise();
-      const Generations::InRun ranks_meet;
+      const Generations::InRun in_run;
       function();
       return state.check();
     } catch (const WorkersChanged&) {
     } catch (const Error& error) {
-      if (!may_work_again(error)) throw;
+      if (!may_succeed_later(error)) throw;
       failure = error;
     }
     // Before restore(): operations in flight may write into the objects until the job has ended.

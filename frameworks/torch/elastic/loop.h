@@ -21,7 +21,4 @@ struct JobSteps {
 // Calls `function` until it returns, as run() says.
 void loop(State& state, const std::function<void()>& function, const JobSteps& job);
 
-// Tells if an operation that has failed so may work in another job. A meaningless one fails again.
-bool may_work_again(const Error& error);
-
 }  // namespace rueda::elastic

@@ -11,7 +11,7 @@ void NotedTensors::note(const at::Tensor& tensor) {
 
 bool NotedTensors::changed() const {
   return std::ranges::any_of(noted_, [](const Noted& each) {
-    return each.tensor._version() != each.version || each.tensor.const_data_ptr() != each.place;
+    return each.tensor._version() != each.version || each.tensor.const_data_ptr() != each.address;
   });
 }
 

@@ -20,7 +20,7 @@ class NotedTensors {
   struct Noted {
     at::Tensor tensor;
     std::int64_t version;
-    const void* place;
+    const void* address;
   };
   std::vector<Noted> noted_;
 };

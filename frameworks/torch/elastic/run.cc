@@ -23,7 +23,7 @@ void begin_next_generation() {
   try {
     shutdown();
   } catch (const Error& error) {  // of the generation that has failed
-    if (!may_work_again(error)) throw;
+    if (!may_succeed_later(error)) throw;
   }
   init();
 }
@@ -68,7 +68,7 @@ struct RunIsOver {};
 
 // In an elastic job the ranks find out in which of their calls of run() they are. A new worker comes to the
 // first one. If the others have ended that, it throws RunIsOver, and they wait for it in theirs.
-void meet(std::int64_t number) {
+void agree_on_run(std::int64_t number) {
   while (is_elastic()) {
     const at::Tensor mine = at::full({1}, number, at::kLong);
     const at::Tensor numbers = allgather(mine, default_runtime().next_name("elastic_run", kWorld));
@@ -99,7 +99,7 @@ void begin_same_job(const std::optional<Error>& failure) {
 void run(State& state, const std::function<void()>& function) {
   static std::atomic<std::int64_t> runs = 0;
   const auto synchronise = [&state, number = runs++] {
-    meet(number);
+    agree_on_run(number);
     Generations::of_process().begin();
     state.sync();
     note_training_state();

@@ -58,12 +58,12 @@ void Sampler::reset(std::optional<std::size_t> new_size) {
     divide(0, 1);
 }
 
-void Sampler::divide(Rank place, Rank ranks) {
-  if (place < 0 || place >= ranks)
-    refuse(fmt::format("elastic::Sampler: rank {} is none of {} ranks, which count from 0", place, ranks));
+void Sampler::divide(Rank rank, Rank ranks) {
+  if (rank < 0 || rank >= ranks)
+    refuse(fmt::format("elastic::Sampler: rank {} is none of {} ranks, which count from 0", rank, ranks));
   Division& now = *division_;
   const std::size_t read = std::min(now.position.processed, now.size), left = now.size - read;
-  const auto first = static_cast<std::size_t>(place), step = static_cast<std::size_t>(ranks);
+  const auto first = static_cast<std::size_t>(rank), step = static_cast<std::size_t>(ranks);
   now.ranks = ranks;
   now.begun = 0;
   now.indices.resize((left + step - 1) / step);

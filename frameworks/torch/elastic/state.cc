@@ -39,8 +39,8 @@ std::vector<Report> gather_reports(const Report& mine, const std::string& name, 
       {mine.commits, static_cast<std::int64_t>(mine.condition), std::int64_t{mine.as_committed}}, at::kLong);
   const at::Tensor all = allgather(numbers.unsqueeze(0), name, scope);
   std::vector<Report> reports;
-  for (std::int64_t place = 0; place < all.size(0); ++place) {
-    const at::Tensor row = all[place];
+  for (std::int64_t index = 0; index < all.size(0); ++index) {
+    const at::Tensor row = all[index];
     reports.push_back({row[0].item<std::int64_t>(), static_cast<Condition>(row[1].item<std::int64_t>()),
                        row[2].item<bool>()});
   }
@@ -154,11 +154,11 @@ void State::sync(const Scope& scope) {
 
   const Report mine{commits_, condition_of(marks_.torn, marks_.fresh, marks_.ahead), marks_.as_committed};
   const std::vector<Report> reports = gather_reports(mine, name + ".reports", scope);
-  const auto [place, needed] = choose(reports);
+  const auto [index, needed] = choose(reports);
   marks_.as_committed = false;
   const bool divides = std::ranges::any_of(parts_, [](const auto& each) { return each.second->divides(); });
   if (!needed && !divides) return;
-  const Report& best = reports[place];
+  const Report& best = reports[index];
   if (best.condition == Condition::ahead && scope.runtime().topology().rank == scope.rank_at(0)) {
     log(LogLevel::warning,
         "elastic: every rank had stepped after its last commit, and no copy was kept. That step stays "
@@ -166,7 +166,7 @@ void State::sync(const Scope& scope) {
         "between the two.");
   }
   marks_.torn |= mine.commits != best.commits || mine.condition != best.condition;
-  receive(scope.rank_at(place), scope);
+  receive(scope.rank_at(index), scope);
   marks_.fresh = false;
   keep(regular_ >= kRegularIntervals);
 }

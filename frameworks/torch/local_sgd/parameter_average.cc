@@ -121,9 +121,9 @@ Status ParameterAverage::reduce() {
   return failure;
 }
 
-// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 where
-// the ways of n ranks have nothing in common. Both are reduced, so that all ranks come to the same interval,
-// bit for bit. Returns by what d is to be made longer.
+// The ranks' ways d_i have a mean d: mean |d_i - d|^2 = mean |d_i|^2 - |d|^2, which is (n - 1) |d|^2 if the
+// ways of n ranks have nothing in common. Both are reduced, so that all ranks come to the same interval, bit
+// for bit. Returns the factor by which d is to be made longer.
 double ParameterAverage::adapt(double own_squares) {
   std::array<double, 2> sums{own_squares, squares(parameters_)};
   const TensorView both = view(std::span<double>(sums));

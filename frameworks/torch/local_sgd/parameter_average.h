@@ -19,9 +19,9 @@ class InputArchive;
 
 namespace rueda {
 
-// Purpose: what the schedules local_sgd, diloco and adaptive do after a step. Keeps the values that all ranks
-// last had in common; ranks reduce the way they have gone since, in the parameters' own memory. Used by the
-// thread that steps; belongs to a GradientReducer.
+// Purpose: the action of the schedules local_sgd, diloco and adaptive after a step. Keeps the values that all
+// ranks last had in common; ranks reduce the way they have gone since, in the parameters' own memory. Used by
+// the thread that steps; belongs to a GradientReducer.
 class ParameterAverage {
  public:
   // Collective: all parameters get the values of the scope's first rank.
@@ -31,8 +31,8 @@ class ParameterAverage {
 
   // This rank is about to step.
   void before_step();
-  // This rank has stepped. Where an average is due: waits for all ranks; afterwards they have the same
-  // parameters. Throws, naming the parameter, when that fails; this rank is then where ranks last were equal.
+  // This rank has stepped. If an average is due: waits for all ranks; afterwards they have the same
+  // parameters. Throws, naming the parameter, when that fails; this rank then has the last common values.
   void after_step();
   // Averages now, unless no rank has stepped since. Collective.
   void flush();
@@ -40,12 +40,12 @@ class ParameterAverage {
   std::int64_t steps_apart() const { return steps_apart_; }
   // Steps from one average to the next.
   std::int64_t interval() const { return interval_; }
-  // Of schedule adaptive, at the last average: what it keeps near the target. 0 before.
+  // Of schedule adaptive, at the last average: the value that it keeps near the target. 0 before.
   double drift() const { return drift_; }
   double wait_seconds() const { return wait_seconds_; }
 
-  // In addition to what the optimizer saves: the interval, and the outer momentum. Loading what another
-  // schedule has saved, or none, begins anew.
+  // In addition to the optimizer's own state: the interval, and the outer momentum. Loading the state of
+  // another schedule, or none, begins anew.
   void save(torch::serialize::OutputArchive& archive) const;
   void load(torch::serialize::InputArchive& archive);
 
@@ -61,7 +61,7 @@ class ParameterAverage {
   const Reduction reduction_;
   const ScopeReference scope_;
   std::string prefix_;
-  std::vector<at::Tensor> common_;    // what all ranks had at the last average
+  std::vector<at::Tensor> common_;    // the common values of all ranks at the last average
   std::vector<at::Tensor> momentum_;  // of the outer SGD; empty without
   std::int64_t interval_;
   std::int64_t steps_apart_ = 0;

@@ -26,7 +26,7 @@ const DistributedModelOptions& checked(const DistributedModelOptions& options, c
     refuse(fmt::format("rank {}: check_every is {}; it must be a number of passes, or 0 for never", rank,
                        options.check_every));
   }
-  check_place(options.root.value_or(scope.rank_at(0)), scope, "DistributedModel");
+  check_members(options.root.value_or(scope.rank_at(0)), scope, "DistributedModel");
   return options;
 }
 

@@ -31,7 +31,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Purpose: where and under what name the backward pass of one forward call reduces.
+// Purpose: the scope and the name of the reduction in the backward pass of one forward call.
 struct Exchange : torch::CustomClassHolder {
   Exchange(ScopeReference scope, std::string name) : scope(std::move(scope)), name(std::move(name)) {}
   ScopeReference scope;  // the backward pass may come after the job's end
@@ -128,8 +128,8 @@ at::Tensor by_channel(const at::Tensor& values, const at::Tensor& input) {
   return values.view(shape);
 }
 
-// Purpose: y = (x - mean) / sqrt(variance + eps) * weight + bias, where mean and variance depend on the x of
-// all ranks; so the gradient of x needs two sums over all ranks.
+// Purpose: y = (x - mean) / sqrt(variance + eps) * weight + bias. Mean and variance depend on the x of all
+// ranks; so the gradient of x needs two sums over all ranks.
 struct Normalise : torch::autograd::Function<Normalise> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& variance,
@@ -196,7 +196,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
 
 SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, const Scope& scope)
     : Base(options), scope_(scope), name_(scope.runtime().next_name("sync_batch_norm", scope.process_set())) {
-  check_place(scope.rank_at(0), scope, "SyncBatchNorm");
+  check_members(scope.rank_at(0), scope, "SyncBatchNorm");
   if (options.num_features() < 1)
     refuse(fmt::format("SyncBatchNorm of {} features; it must have one at least", options.num_features()));
 }

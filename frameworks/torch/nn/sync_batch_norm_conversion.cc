@@ -16,7 +16,7 @@ namespace {
 
 using torch::nn::Module;
 
-// Null for what is no batch norm, or when nothing is to be made.
+// Null for a module that is no batch norm, or when nothing is to be made.
 template <class Impl>
 std::shared_ptr<SyncBatchNormImpl> made_of(const Module& module, const Scope& scope) {
   const auto* norm = dynamic_cast<const Impl*>(&module);
@@ -58,8 +58,8 @@ void replace_in(Module& module, const Scope& scope, Made& made) {
     std::shared_ptr<SyncBatchNormImpl>& fresh = made[old.get()];
     if (!fresh) fresh = synchronised(*old, scope);
     sequential->replace_module(child.key(), fresh);
-    for (torch::nn::AnyModule& place : *sequential) {  // what its forward() calls
-      if (place.ptr() == old) place = torch::nn::AnyModule(fresh);
+    for (torch::nn::AnyModule& entry : *sequential) {  // the modules that its forward() calls
+      if (entry.ptr() == old) entry = torch::nn::AnyModule(fresh);
     }
   }
 }

@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-// Purpose: the numbers of steps as the kernel wants them: where the parameters are, for on a device it reads
+// Purpose: the numbers of steps as the kernel wants them: on the parameters' device, because the kernel reads
 // them there. Parameters that have done as many share one. Lives for one call of the kernel.
 class StepTensors {
  public:
@@ -72,7 +72,7 @@ void FusedAdamW::step_group(torch::optim::OptimizerParamGroup& group) {
     torch::optim::AdamWParamState& state = state_of(parameter, options.amsgrad());
     state.step(state.step() + 1);
     parameters.push_back(parameter);
-    // The kernel walks through memory: all must lie as the parameter does, also what was loaded.
+    // The kernel walks through memory: all must lie as the parameter does, also loaded tensors.
     gradients.push_back(in_memory_order_of(parameter, parameter.grad()));
     state.exp_avg(in_memory_order_of(parameter, state.exp_avg()));
     state.exp_avg_sq(in_memory_order_of(parameter, state.exp_avg_sq()));

@@ -27,7 +27,7 @@ void check(const RAdamOptions& options) {
 
 namespace {
 
-// By what the adaptive step is held back; 0: too few steps to tell the variance, take the average alone.
+// The factor of the adaptive step; 0: too few steps to tell the variance, take the average alone.
 double rectification(double beta2, std::int64_t step) {
   const double correction = bias_correction(beta2, step);
   const double longest = 2 / (1 - beta2) - 1;  // length of the average, in the end and now

@@ -6,8 +6,8 @@
 
 namespace rueda {
 
-// From now on what is thrown in Rueda's part of a backward pass leaves it as what `rethrow` makes of it; that
-// is called where it has been caught, and throws. Autograd's bindings to another language hand on that
+// From now on an exception in Rueda's part of a backward pass leaves it as the exception that `rethrow`
+// throws. `rethrow` is called in the catch block. Autograd's bindings to another language hand on that
 // language's exceptions only. Called once, before any backward pass.
 void set_errors_of_backward_passes(std::function<void()> rethrow);
 

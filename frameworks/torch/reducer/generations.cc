@@ -19,12 +19,12 @@ Generations& Generations::of_process() {
 
 bool Generations::ranks_come_alone() const { return running_ == 0 && is_elastic(); }
 
-bool Generations::meet_later(const Scope& scope) const { return ranks_come_alone() && is_default(scope); }
+bool Generations::is_deferred(const Scope& scope) const { return ranks_come_alone() && is_default(scope); }
 
 void Generations::add(GradientReducer& reducer, const Scope& scope) {
   if (running_ > 0 || !is_default(scope)) return;
   const std::lock_guard lock(mutex_);
-  members_.push_back({&reducer, meet_later(scope) ? 0 : jobs_begun()});
+  members_.push_back({&reducer, is_deferred(scope) ? 0 : jobs_begun()});
 }
 
 void Generations::remove(GradientReducer& reducer) {
@@ -35,6 +35,9 @@ void Generations::remove(GradientReducer& reducer) {
 void Generations::begin() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t job = jobs_begun();
+  for (Member& each : members_) {
+    if (each.job != job) each.reducer->end_generation();
+  }
   for (Member& each : members_) {
     if (each.job == job) continue;
     each.reducer->begin_generation();

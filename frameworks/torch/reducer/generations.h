@@ -22,15 +22,15 @@ class Generations {
 
   // Returns true if ranks come here at different times, since a new worker comes alone.
   bool ranks_come_alone() const;
-  // Returns true if ranks make their reducers at different times here.
-  bool meet_later(const Scope& scope) const;
+  // Returns true if a reducer begins its generation later, since ranks make it at different times.
+  bool is_deferred(const Scope& scope) const;
   void add(GradientReducer& reducer, const Scope& scope);
   void remove(GradientReducer& reducer);
   // Begins the present generation of all reducers that have not done so, in the order in which they were
   // made. Collective.
   void begin();
 
-  // Purpose: while it lives, all ranks are at one place in the program.
+  // Purpose: while it lives, all ranks are at one point in the program.
   class InRun {
    public:
     InRun() { ++of_process().running_; }

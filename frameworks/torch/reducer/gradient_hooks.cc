@@ -54,7 +54,7 @@ class AfterHook final : public autograd::FunctionPostHook {
   std::size_t index_;
 };
 
-// Purpose: what happens once, at the first of several nodes that a pass comes to. Owned by those nodes.
+// Purpose: runs an action once, at the first of several nodes that a pass reaches. Owned by those nodes.
 class Once final : public autograd::FunctionPreHook {
  public:
   struct Action {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where autograd tells that a parameter's gradient is there.
+// The hooks by which autograd tells that a parameter's gradient is there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ namespace rueda {
 // A node of autograd's graph, shared: a std::shared_ptr in torch 2.11, a c10::intrusive_ptr in torch 2.15.
 using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>().grad_fn())>;
 
-// What the hooks call, on whatever thread runs the backward pass. An exception comes out of backward().
+// The hooks call this, on whatever thread runs the backward pass. An exception comes out of backward().
 class GradientListener {
  public:
   virtual ~GradientListener() = default;
@@ -35,10 +35,10 @@ class GradientHooks {
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // Hooks parameters that have come to require a gradient, those whose node autograd has replaced (a module
-  // converted to another dtype), and, unless some graph holds it, those whose node is of another stream of
-  // the device than is current. Returns of how many backward passes may have gone unheard: the replaced, and
-  // the new ones that have a gradient already.
+  // Hooks parameters that have come to require a gradient, those with a node that autograd has replaced (a
+  // module converted to another dtype), and, unless some graph holds it, those with a node of another stream
+  // of the device than is current. Returns the number of backward passes that may have gone unheard: of the
+  // replaced, and of the new ones that have a gradient already.
   std::size_t refresh();
 
  private:
@@ -62,8 +62,8 @@ int current_backward_pass();
 void at_end_of_backward_pass(std::function<void()> action);
 // In such an action: whether that pass runs inside of another, as those of reentrant checkpoints do.
 bool inside_another_backward_pass();
-// In such an action, of a pass inside of another: have `action` run once, in a hook of the one around, if
-// `owner` lives by then. Not run when the one around evaluates nothing more.
+// Call it from an action of an inner pass. A hook of the outer pass runs `action` once if `owner` still
+// lives. Without a further hook it never runs.
 void in_backward_pass_around(std::weak_ptr<const void> owner, std::function<void()> action);
 
 }  // namespace rueda

@@ -16,8 +16,8 @@ class SharedNorm {
  public:
   SharedNorm(std::string name, const Scope& scope) : scope_(scope), name_(std::move(name)) {}
 
-  // Collective. In float32: which rank has summed up what, and with that the last bits of the sum, differ
-  // from step to step and run to run; the result does not, but for one in some ten million.
+  // Collective. In float32: the shares of the ranks in the sum, and so its last bits, differ from step to
+  // step and run to run; the result does not, but for one in some ten million.
   void measure(double share_of_square_sum);
   // As measured last; nothing before.
   std::optional<double> last() const { return last_; }

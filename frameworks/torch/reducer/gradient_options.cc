@@ -43,14 +43,14 @@ void check_power_of_two(const char* what, unsigned count, Rank rank) {
       rank, what, count, std::bit_floor(count), std::bit_ceil(count)));
 }
 
-// Where each of the parameters stands.
+// The index of each of the parameters.
 std::unordered_map<Identity, std::size_t> indices_of(const std::vector<at::Tensor>& parameters) {
   std::unordered_map<Identity, std::size_t> index_of;
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of[identity(parameters[i])] = i;
   return index_of;
 }
 
-// What cannot be together with a schedule in which gradients are never reduced.
+// Refuses options that exclude a schedule in which gradients are never reduced.
 void check_local_steps(const DistributedOptions& options, const Runtime& runtime) {
   std::string what;
   if (options.op != ReduceOp::average) what = fmt::format("op {}", to_string(options.op));
@@ -63,7 +63,7 @@ void check_local_steps(const DistributedOptions& options, const Runtime& runtime
                   runtime.topology().rank, what, options.schedule.to_string()));
 }
 
-// What cannot be together with gradients that a hook reduces; empty: all can.
+// The option that excludes gradients that a hook reduces; empty: none does.
 std::string conflict_with_hook(const DistributedOptions& options, const Runtime& runtime) {
   const SyncSchedule& schedule = options.schedule;
   if (schedule.averages_parameters() || schedule.kind() == SyncSchedule::Kind::one_step_late)
@@ -87,7 +87,7 @@ void check_hook(const DistributedOptions& options, const Runtime& runtime) {
                      hook.name, what));
 }
 
-// What cannot be together with gradients that travel as factors, and of which something is left for the next
+// Refuses options that exclude gradients that travel as factors and leave a rest for the next
 // step.
 void check_low_rank(const DistributedOptions& options, const Runtime& runtime) {
   const Rank rank = runtime.topology().rank;

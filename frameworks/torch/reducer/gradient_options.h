@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the options and parameters that a GradientReducer is made with mean.
+// The meaning of the options and parameters that a GradientReducer is made with.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,10 +14,10 @@
 
 namespace rueda {
 
-// Throws InvalidArgument for options that cannot mean anything, and where this rank is not in the scope.
+// Throws InvalidArgument for options that cannot mean anything, and if this rank is not in the scope.
 const DistributedOptions& checked(const DistributedOptions& options, const Scope& scope);
-// Throws InvalidArgument for a schedule in which ranks' parameters differ, or steps overlap: where ranks have
-// parts of one copy of the parameters that cannot be.
+// Throws InvalidArgument for a schedule in which ranks' parameters differ, or steps overlap: both are
+// impossible if ranks have parts of one copy of the parameters.
 const DistributedOptions& checked_for_shards(const DistributedOptions& options, const Runtime& runtime);
 // Backward passes from one reduction of gradients to the next.
 int passes_of(const DistributedOptions& options);
@@ -46,7 +46,7 @@ std::vector<std::string> names_of(const std::vector<at::Tensor>& parameters,
 std::vector<std::optional<std::size_t>> groups_of(const std::vector<at::Tensor>& parameters,
                                                   const DistributedOptions& options, Rank rank);
 
-// What reduces the gradient of a parameter.
+// The hook that reduces the gradient of a parameter.
 struct ChosenHook {
   std::string words;  // for ranks to compare; empty: it travels whole
   MakeHook make;

@@ -8,8 +8,8 @@
 
 namespace rueda {
 
-// Purpose: the parameters whose gradients one StepReduction is reducing; no two of the process have one in
-// common. Guarded, with those of all others, by one mutex. Belongs to it.
+// Purpose: the parameters with gradients that one StepReduction is reducing; no two of the process have one
+// in common. Guarded, with those of all others, by one mutex. Belongs to it.
 class GradientOwnership {
  public:
   GradientOwnership() = default;

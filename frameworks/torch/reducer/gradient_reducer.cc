@@ -25,7 +25,7 @@ GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, cons
       scope_(scope),
       steps_of_gradients_(options.schedule.kind() == SyncSchedule::Kind::accumulate ? options.schedule.steps()
                                                                                     : 1) {
-  if (!Generations::of_process().meet_later(scope)) begin_generation();
+  if (!Generations::of_process().is_deferred(scope)) begin_generation();
   Generations::of_process().add(*this, scope);
 }
 
@@ -37,7 +37,12 @@ GradientReducer::~GradientReducer() {
       sync_->rank(), options_.schedule.to_string());
 }
 
+void GradientReducer::end_generation() {
+  if (sync_) sync_->release_used_gradients();
+}
+
 void GradientReducer::begin_generation() {
+  end_generation();
   average_.reset();
   sync_.reset();
   clipped_step_ = 0;  // steps count anew
@@ -143,8 +148,9 @@ bool GradientReducer::before_step() {
   } else {
     steps = synchronize();
   }
-  sync_->share_places();
+  sync_->share_slots();
   sync_->begin_step();
+  if (steps) sync_->note_use();
   forget_kept();
   if (average_) average_->before_step();
   return steps;
@@ -201,7 +207,7 @@ void GradientReducer::check_flushed(const char* action) const {
                   sync_->rank(), action, options_.schedule.to_string()));
 }
 
-bool GradientReducer::meets() const {
+bool GradientReducer::is_sync_step() const {
   return average_ ? average_->steps_apart() + 1 >= average_->interval() : !keeps();
 }
 

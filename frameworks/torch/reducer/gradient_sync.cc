@@ -16,13 +16,13 @@
 namespace rueda {
 namespace {
 
-// A sum over n ranks makes n of what they have alike, a mean over n passes an n-th of what is there once.
+// A sum over n ranks multiplies values alike on all by n; a mean over n passes divides single values by n.
 double factor_to_reduce_again(const DistributedOptions& options, const Scope& scope) {
   const bool sums = options.op == ReduceOp::sum && !options.schedule.averages_parameters();
   return (options.sum_passes ? 1.0 : passes_of(options)) / (sums ? scope.size() : 1.0);
 }
 
-// What is on a device is measured there, when somebody asks.
+// Norms of gradients on a device are measured there, when somebody asks.
 Reduction reduction_for(const std::vector<at::Tensor>& parameters, const DistributedOptions& options,
                         const Runtime& runtime) {
   Reduction reduction = reduction_of(options, runtime);
@@ -47,8 +47,19 @@ void GradientSync::prepare() {
   reduction_.buffers().prepare();
 }
 
+void GradientSync::note_use() {
+  std::lock_guard lock(mutex_);
+  gradients_used_ = true;
+}
+
+void GradientSync::release_used_gradients() {
+  std::lock_guard lock(mutex_);
+  if (gradients_used_) reduction_.release_gradients();
+}
+
 void GradientSync::before_accumulation(std::size_t index) {
   std::lock_guard lock(mutex_);
+  gradients_used_ = false;
   clear_up();
   if (state_ == StepState::reduced || state_ == StepState::empty) begin_further_pass();
   reduction_.before_accumulation(index);
@@ -98,7 +109,7 @@ void GradientSync::check_alone(std::size_t index) const {
                   rank(), reduction_.name(index)));
 }
 
-// What an earlier job has left, or a pass that failed, where nothing of it is on its way.
+// Clears the state of an earlier job or of a failed pass, if no reduction of it is on its way.
 void GradientSync::clear_up() {
   const bool new_job = std::exchange(job_, jobs_begun()) != jobs_begun();
   if (new_job) {
@@ -166,7 +177,7 @@ bool GradientSync::reduce_step(bool whole) {
   return state_ == StepState::reduced;
 }
 
-// What has not been submitted of a step yet, and which gradients there are.
+// Submits the rest of a step, and tells the other ranks which gradients are there.
 void GradientSync::announce(bool whole) {
   if (state_ == StepState::announced) return;
   try {
@@ -180,7 +191,7 @@ void GradientSync::announce(bool whole) {
   state_ = StepState::announced;
 }
 
-// Waits for the round whose results are due, if there is one. Whatever comes of it, nothing of it is left.
+// Waits for the round whose results are due, if there is one. Leaves nothing of that round in any case.
 void GradientSync::complete(bool has_result) {
   const auto begin = std::chrono::steady_clock::now();
   Status failure;
@@ -254,9 +265,9 @@ void GradientSync::show_local_gradients() {
   reduction_.show_local_gradients();
 }
 
-void GradientSync::share_places() {
+void GradientSync::share_slots() {
   std::lock_guard lock(mutex_);
-  reduction_.buffers().share_places();
+  reduction_.buffers().share_slots();
 }
 
 void GradientSync::begin_step() {

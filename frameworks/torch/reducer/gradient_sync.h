@@ -20,7 +20,7 @@
 
 namespace rueda {
 
-// Where a step stands. Its transitions, each with the function that makes it:
+// The state of a step. Its transitions, each with the function that makes it:
 //
 //   collecting --announce()--> announced --complete()--> reduced, or empty
 //   collecting --average_passes(), land()--> reduced
@@ -29,7 +29,7 @@ enum class StepState {
   collecting,  // gradients come, and are submitted when they are complete
   announced,   // all that this rank has is submitted, and the other ranks are told
   reduced,     // .grad is the result
-  empty,       // so is the step before, one step late: there was none
+  empty,       // one_step_late only: no step is in flight, so .grad has no result
 };
 std::string_view to_string(StepState state);
 
@@ -51,6 +51,11 @@ class GradientSync final : private GradientListener {
 
   // Before the first pass, on the thread that will run it: the first step then takes no longer than others.
   void prepare();
+  // After begin_step(): the program steps on the gradients in .grad.
+  void note_use();
+  // At the end of a generation: gradients that the last step has used, and that the program does not hold,
+  // become undefined. So their memory is free when the next generation wants as much.
+  void release_used_gradients();
 
   // Waits until every gradient is reduced; nothing to do when it is already. After an error the next step
   // works. False: one step late, and this is the first, so that there is nothing to step on yet. `whole`: a
@@ -61,16 +66,16 @@ class GradientSync final : private GradientListener {
   bool land();
   // Whether land() has something to do.
   bool on_its_way() const;
-  // Where ranks step by themselves: .grad becomes the mean over this rank's passes.
+  // For ranks that step by themselves: .grad becomes the mean over this rank's passes.
   void average_passes();
   // After synchronize(): the norm of all gradients as they were reduced; nothing where it is not measured.
   std::optional<double> norm() const;
   // How many steps have been synchronized.
   std::uint64_t steps() const;
-  // Puts what this rank has of this step into .grad, where it is not yet.
+  // Puts this rank's gradients of this step into .grad, if they are not there yet.
   void show_local_gradients();
   // In the program's step(), before begin_step(): GradientBuffers's.
-  void share_places();
+  void share_slots();
   // The step is over: gradients that come now belong to the next.
   void begin_step();
   // As GradientReducer's. Ends a step of which a pass has failed, if gradients of it are on their way; throws
@@ -81,7 +86,7 @@ class GradientSync final : private GradientListener {
   void check_not_reducing(const char* action) const;
   // Whether the ranks are capturing a graph.
   bool is_captured() const;
-  // Throws what has failed at the end of a backward pass and was not thrown there, once.
+  // Throws, once, the failure at the end of a backward pass that was not thrown there.
   void throw_failure();
   // +1: from here on passes only add to .grad, until as many times -1.
   void pause(int change);
@@ -109,10 +114,11 @@ class GradientSync final : private GradientListener {
 
   mutable std::mutex mutex_;  // guards all below
   StepPasses passes_;
-  const double again_;  // what reduced gradients are multiplied by to be reduced once more
+  const double again_;  // the factor for reduced gradients that are reduced once more
   const Begin begin_;
   StepReduction reduction_;
   StepState state_ = StepState::collecting;
+  bool gradients_used_ = false;  // by a step; no pass has changed them since
   std::uint64_t steps_ = 0;
   std::uint64_t job_ = jobs_begun();  // that the state is of
   Status failed_in_backward_;         // to be thrown

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop does at a time when it cannot be done.
+// The error of a training loop's call at a time when it is not possible.
 #pragma once
 
 #include <string>

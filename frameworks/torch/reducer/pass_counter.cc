@@ -6,10 +6,10 @@
 namespace rueda {
 
 std::shared_ptr<const void> PassCounter::note(int pass) {
-  const auto [place, is_new] = begun_.try_emplace(pass);
+  const auto [entry, is_new] = begun_.try_emplace(pass);
   if (!is_new) return nullptr;
   std::shared_ptr<const void> token = std::make_shared<char>();
-  place->second = token;
+  entry->second = token;
   return token;
 }
 

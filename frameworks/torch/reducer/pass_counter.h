@@ -11,8 +11,8 @@ namespace rueda {
 // (reentrant checkpointing) is part of that one. Belongs to StepPasses; guarded with them.
 class PassCounter {
  public:
-  // In a hook: if the pass that calls it is new, what must live as long as that pass, and no longer; else
-  // null. A pass whose token is gone before end() has failed.
+  // In a hook: if the pass that calls it is new, returns a token that must live as long as that pass, and no
+  // longer; else null. A pass whose token is gone before end() has failed.
   std::shared_ptr<const void> note(int pass);
   // In an action at the end of a pass that was noted.
   void end(int pass, bool inside_another);
@@ -23,8 +23,8 @@ class PassCounter {
   bool failed() const;
   // How many have ended.
   int ended() const { return ended_; }
-  // Whether nothing was heard of the pass that ran around those that were: all parameters are inside of
-  // reentrant checkpoints.
+  // True if only inner passes were counted, and none runs. All parameters are then inside of reentrant
+  // checkpoints.
   bool unheard() const { return unheard_; }
   void reset() { *this = PassCounter(); }
 

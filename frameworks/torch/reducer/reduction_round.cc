@@ -201,7 +201,7 @@ double ReductionRound::share_of_square_sum() const {
   double share = 0.0;
   const Scope scope = scope_.get();
   const bool is_first =
-      scope.rank_at(0) == scope.runtime().topology().rank;  // it counts what all have gathered
+      scope.rank_at(0) == scope.runtime().topology().rank;  // it counts gathered gradients of all
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     const Gradient& each = gradients_[i];
     if (!each.memory.defined()) continue;

@@ -35,24 +35,24 @@ class ReductionRound {
     MakeHook hook;  // empty: the gradient travels whole
   };
 
-  // `name`: what names of operations begin with; those of parameters end them.
+  // `name`: the prefix of the names of operations; the names of parameters end them.
   ReductionRound(std::string name, const std::vector<Parameter>& parameters, Groups groups,
                  const Reduction& reduction, const ScopeReference& scope);
   ReductionRound(ReductionRound&&) = default;
 
   // Reduces `gradient`, of parameter `index`, in place, when its group is complete; it is kept until clear().
   // One that a hook reduces is the result only after wait().
-  // Memory of one that lies in its place is free as soon as it is the result and nobody has the tensor, since
-  // whoever works there next does so behind streams that have waited for that.
+  // A slot is free when its gradient is reduced and no tensor holds it. The next user's stream waits for the
+  // earlier ones.
   void submit(std::size_t index, PlacedGradient gradient);
   // Zeros in place of a gradient that this rank does not have.
   void submit_stand_in(std::size_t index, PlacedGradient zeros);
-  // What the reduction of the parameter's gradient is called; empty where a hook reduces it.
+  // The name of the reduction of the parameter's gradient; empty if a hook reduces it.
   std::string name_of(std::size_t index) const;
   bool in_group(std::size_t index) const { return groups_[index].has_value(); }
   // Whether another member of the parameter's group was submitted.
   bool group_begun(std::size_t index) const { return groups_[index] && !waiting_[*groups_[index]].empty(); }
-  // Whether the parameter is to be reduced, by what holders() says of it and of its group.
+  // Returns true if the parameter is to be reduced, by the numbers of holders() for it and for its group.
   bool due(std::size_t index, const std::vector<float>& holders) const;
   bool stands_in(std::size_t index) const { return gradients_[index].stand_in; }
   bool submitted(std::size_t index) const { return gradients_[index].memory.defined(); }
@@ -75,12 +75,12 @@ class ReductionRound {
   // Tells the others which parameters were submitted here so far, or held.
   void submit_presence();
   bool presence_submitted() const { return presence_.has_value(); }
-  // Waits for what they tell: [i] = how many ranks have a gradient of parameter i, stand-ins left out.
+  // Waits for the ranks' answers: [i] = how many ranks have a gradient of parameter i, stand-ins left out.
   Status holders(std::vector<float>& holders);
-  // Waits for all. Returns the first failure, in words that name the parameter; throws what a hook has
-  // thrown. After it memory() is the result.
+  // Waits for all. Returns the first failure, in words that name the parameter; throws the exception of a
+  // hook. After it memory() is the result.
   Status wait();
-  // After wait(): whether a place in a window is of use to the gradient; the same on all ranks.
+  // After wait(): whether a slot in a window is of use to the gradient; the same on all ranks.
   bool takes_window(std::size_t index) const { return gradients_[index].handle.takes_window(); }
   // After wait(): this rank's share of the sum of squares of all results. Reduction::measure.
   double share_of_square_sum() const;
@@ -90,7 +90,7 @@ class ReductionRound {
   struct Gradient {
     Handle handle;
     at::Tensor memory;                         // that the reduction works on; undefined: nothing submitted
-    std::shared_ptr<OperationTensors> placed;  // of one that lies in its place
+    std::shared_ptr<OperationTensors> placed;  // of one that lies in its slot
     bool stand_in = false;
     bool hooked = false;                 // its hook has begun
     at::Tensor sparse;                   // held back

@@ -28,8 +28,8 @@ class ReductionRounds {
   std::size_t number() const { return current_; }  // of the current one
   const std::vector<ReductionRound>& all() const { return rounds_; }
 
-  // The current round has all that this rank reduces in its step: on to the one whose results are due. False:
-  // none is. `detach` frees .grad of what the current round reduces.
+  // Call it after the last submission of a step. Switches to the round to wait for. False if there is none.
+  // `detach` frees .grad of the current round's gradients.
   virtual bool turn(const std::function<void()>& detach) = 0;
   // Whether steps overlap, so that a round may be on its way while the current one collects; and whether one
   // is.
@@ -41,7 +41,7 @@ class ReductionRounds {
   std::size_t current_ = 0;
 };
 
-// As the schedule has it. `make`: of what the names of a round's operations have in addition.
+// The rounds of the schedule. `make` gets the part that is added to the names of a round's operations.
 std::unique_ptr<ReductionRounds> make_rounds(SyncSchedule::Kind schedule,
                                              const std::function<ReductionRound(const char*)>& make);
 

@@ -18,7 +18,7 @@ bool StepPasses::ends_step() const {
   return in_backward_ && !counter_.running() && counter_.ended() >= per_step_;
 }
 
-// Without a counted pass the gradients come from elsewhere: set by hand, or by passes whose hooks were lost.
+// Without a counted pass the gradients come from elsewhere: set by hand, or by passes with lost hooks.
 double StepPasses::correction() const {
   if (sum_) return 1.0;
   const bool unheard = hooks_lost_ || counter_.unheard();

@@ -9,8 +9,8 @@
 
 namespace rueda {
 
-// Purpose: compares the passes of a step with those that it should have: which is the last, and what a mean
-// over them must be multiplied by. Belongs to a GradientSync, which guards it.
+// Purpose: compares the passes of a step with those that it should have: finds the last one, and the factor
+// for a mean over them. Belongs to a GradientSync, which guards it.
 class StepPasses {
  public:
   explicit StepPasses(const DistributedOptions& options);
@@ -31,10 +31,10 @@ class StepPasses {
   // Hooks have been lost: passes may have gone uncounted.
   void note_lost_hooks() { hooks_lost_ = true; }
 
-  // What gradients that are divided by the passes of a whole step are multiplied by, to be a mean over those
-  // of this rank.
+  // The factor that makes gradients that are divided by the passes of a whole step a mean over those of this
+  // rank.
   double correction() const;
-  // What the sum over this rank's passes is multiplied by, to be what a reduction would make of it.
+  // The factor that gives the sum over this rank's passes the scale of a reduction's result.
   double local_factor() const;
   // Tells of a step that has not had its passes.
   void warn(StepWarnings& warnings, Rank rank) const;

@@ -150,8 +150,8 @@ void StepReduction::submit_stand_in(std::size_t index) {
   rounds_->current().submit_stand_in(index, buffers_->zeros(rounds_->number(), index));
 }
 
-// What had to wait for what all ranks have: sparse gradients, and zeros where another rank has a gradient and
-// this one has none.
+// Submits gradients that had to wait for the counts of all ranks: sparse gradients, and zeros if another rank
+// has a gradient and this one has none.
 void StepReduction::submit_held(const std::vector<float>& holders) {
   const at::NoGradGuard no_grad;
   ReductionRound& round = rounds_->current();
@@ -178,7 +178,7 @@ bool StepReduction::is_gathered(std::size_t index, const std::vector<float>& hol
   return holders[index] > 0.0F && rounds_->current().is_sparse(index, share);
 }
 
-// What .grad becomes.
+// The new value of .grad.
 at::Tensor StepReduction::result_of(std::size_t index) const {
   const Parameter& parameter = parameters_[index];
   const at::Tensor& reduced = rounds_->current().memory(index);
@@ -261,6 +261,13 @@ void StepReduction::scale_gradients(double factor) const {
   for (const Parameter& parameter : parameters_) {
     const at::Tensor& grad = parameter.tensor.grad();
     if (grad.defined() && parameter.tensor.requires_grad()) grad.mul_(factor);
+  }
+}
+
+void StepReduction::release_gradients() const {
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+    if (gradient.defined() && buffers_->has_alone(index, gradient)) gradient.reset();
   }
 }
 

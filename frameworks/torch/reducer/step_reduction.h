@@ -67,14 +67,16 @@ class StepReduction {
   // Whatever comes of the step, nothing of it is left.
   void reset();
 
-  // The first parameter whose gradient is being reduced.
+  // The first parameter that has a gradient in reduction.
   std::optional<std::size_t> first() const { return rounds_->current().first(); }
   bool overlaps_steps() const { return rounds_->overlaps(); }
   bool on_its_way() const { return rounds_->on_its_way(); }
-  // Puts what this rank has of this step into .grad, where it is not yet.
+  // Puts this rank's gradients of this step into .grad, if they are not there yet.
   void show_local_gradients();
   // Multiplies .grad of parameters that are trained.
   void scale_gradients(double factor) const;
+  // Leaves no .grad in the memory for gradients, but those that the program holds.
+  void release_gradients() const;
 
  private:
   struct Parameter {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is odd about a step but no error, told once.
+// Warnings on a step that is odd but no error, told once.
 #pragma once
 
 #include <cstddef>

@@ -43,20 +43,20 @@ std::size_t FlatParameter::flat_bytes() const {
   return static_cast<std::size_t>(flat_elements_) * options_.dtype().itemsize();
 }
 
-at::Tensor FlatParameter::place_in(const at::Tensor& flat, const Parameter& parameter) {
+at::Tensor FlatParameter::view_in(const at::Tensor& flat, const Parameter& parameter) {
   return flat.as_strided(parameter.tensor.sizes(), parameter.tensor.strides(),
                          flat.storage_offset() + parameter.offset);
 }
 
 void FlatParameter::fill(const at::Tensor& flat) const {
   flat.zero_();
-  for (const Parameter& parameter : parameters_) place_in(flat, parameter).copy_(parameter.tensor.detach());
+  for (const Parameter& parameter : parameters_) view_in(flat, parameter).copy_(parameter.tensor.detach());
 }
 
 // A storage of no memory, which says why.
 void FlatParameter::prepare_absence() {
   const at::Tensor flat = at::empty({flat_elements_}, options_);
-  for (Parameter& parameter : parameters_) parameter.absent = place_in(flat, parameter);
+  for (Parameter& parameter : parameters_) parameter.absent = view_in(flat, parameter);
   flat.storage().set_data_ptr_noswap(no_memory());
   flat.storage().unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(fmt::format(
       "rank {}: the parameters of the unit '{}' of a ShardedModel are gathered only while it runs, by "
@@ -68,7 +68,7 @@ void FlatParameter::prepare_absence() {
 void FlatParameter::adopt(const at::Tensor& flat) {
   storage_ = flat.storage();
   for (Parameter& parameter : parameters_) {
-    parameter.here = place_in(flat, parameter);
+    parameter.here = view_in(flat, parameter);
     parameter.tensor.set_data(parameter.here);
   }
   for (std::size_t part = 0; part < parts_.size(); ++part) {
@@ -78,26 +78,26 @@ void FlatParameter::adopt(const at::Tensor& flat) {
       const std::int64_t begin = std::max(first - parameter.offset, std::int64_t{0});
       const std::int64_t end = std::min(last - parameter.offset, parameter.tensor.numel());
       if (begin >= end) continue;
-      const std::int64_t place = parameter.offset + begin - first;
-      pieces_.push_back({part, i, begin, end, parts_[part].values.narrow(0, place, end - begin).detach()});
+      const std::int64_t offset = parameter.offset + begin - first;
+      pieces_.push_back({part, i, begin, end, parts_[part].values.narrow(0, offset, end - begin).detach()});
     }
   }
 }
 
 void FlatParameter::make_resident(std::shared_ptr<std::byte> memory, bool write) {
   const at::NoGradGuard no_grad;
-  std::byte* const place = memory.get();
-  const at::Tensor flat =
-      place == nullptr ? at::empty({flat_elements_}, options_)
-                       : at::from_blob(
-                             place, {flat_elements_}, [memory = std::move(memory)](void*) {}, options_);
+  std::byte* const data = memory.get();
+  const at::Tensor flat = data == nullptr
+                              ? at::empty({flat_elements_}, options_)
+                              : at::from_blob(
+                                    data, {flat_elements_}, [memory = std::move(memory)](void*) {}, options_);
   if (write) fill(flat);
   resident_ = true;
   for (Part& part : parts_) {
-    const at::Tensor place = flat.narrow(0, part_elements_ * part.number, part_elements_);
+    const at::Tensor view = flat.narrow(0, part_elements_ * part.number, part_elements_);
     const bool beside = part.number != division_.rank;
-    part.values = beside ? at::empty_like(place) : place;
-    if (beside) part.original = place;
+    part.values = beside ? at::empty_like(view) : view;
+    if (beside) part.original = view;
   }
   adopt(flat);
 }
@@ -164,11 +164,11 @@ at::Tensor FlatParameter::take_gradients() {
   for (Parameter& parameter : parameters_) {
     flat.narrow(0, filled, parameter.offset - filled).zero_();
     const at::Tensor gradient = std::exchange(parameter.tensor.mutable_grad(), at::Tensor());
-    const at::Tensor place = place_in(flat, parameter);
+    const at::Tensor view = view_in(flat, parameter);
     if (gradient.defined()) {
-      place.copy_(gradient.layout() == at::kStrided ? gradient : gradient.to_dense());
+      view.copy_(gradient.layout() == at::kStrided ? gradient : gradient.to_dense());
     } else {
-      place.zero_();
+      view.zero_();
     }
     filled = parameter.offset + parameter.tensor.numel();
   }
@@ -187,8 +187,9 @@ void FlatParameter::add_gradient(at::Tensor part) {
 
 at::Tensor FlatParameter::gradient_of(const Piece& piece) const {
   const Part& part = parts_[piece.part];
-  const std::int64_t place = parameters_[piece.parameter].offset + piece.begin - part_elements_ * part.number;
-  return part.gradient.narrow(0, place, piece.end - piece.begin).detach();
+  const std::int64_t offset =
+      parameters_[piece.parameter].offset + piece.begin - part_elements_ * part.number;
+  return part.gradient.narrow(0, offset, piece.end - piece.begin).detach();
 }
 
 void FlatParameter::show_gradient(std::size_t index) {

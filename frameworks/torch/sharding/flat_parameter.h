@@ -19,7 +19,7 @@
 namespace rueda {
 
 // Purpose: the parameters of a unit (a layer, say) one after another in one flat memory, of which each of n
-// ranks has an n-th for good: its values, its gradients, and what an optimizer keeps for them. In an elastic
+// ranks has an n-th for good: its values, its gradients, and the optimizer's state for them. In an elastic
 // job it has copies of the parts of the ranks before it, too, which it steps as their owners do. The module's
 // parameters are views of one storage, while it has memory. It either holds the whole at all times (resident:
 // one copy for the ranks of a host, or a single rank), or has memory only between gather() and release():
@@ -32,16 +32,16 @@ class FlatParameter {
     at::Tensor tensor;
     std::int64_t offset = 0;    // elements of the flat memory
     at::Tensor here{};          // where it is when it is there
-    at::Tensor absent{};        // what it is otherwise: reading it throws
+    at::Tensor absent{};        // the tensor while it has no memory: reading it throws
     bool has_gradient = false;  // in this step
   };
-  // What this rank has of a parameter: its elements from `begin` to `end`, in the order of memory.
+  // This rank's piece of a parameter: its elements from `begin` to `end`, in the order of memory.
   struct Piece {
     std::size_t part;  // 0: of this rank's own; else a copy
     std::size_t parameter;
     std::int64_t begin;
     std::int64_t end;
-    at::Tensor leaf;  // what an optimizer steps
+    at::Tensor leaf;  // the tensor that an optimizer steps
   };
   // Every parameter and every part begins at a multiple of so many elements.
   static constexpr std::int64_t kGrain = 16;
@@ -67,8 +67,8 @@ class FlatParameter {
   std::int64_t part_elements() const { return part_elements_; }  // another number for each unit
   std::size_t flat_bytes() const;
 
-  // One of the three, once: the parameters move to `memory` of the host (null: their own, where they are),
-  // which holds flat_bytes() and keeps the values that it has (`write`: gets those of the parameters).
+  // One of the three, once: the parameters move to `memory` of the host (null: they stay in their own), which
+  // holds flat_bytes() and keeps the values that it has (`write`: gets those of the parameters).
   void make_resident(std::shared_ptr<std::byte> memory, bool write);
   // Each rank keeps its part of the values of rank 0. Collective, under `name`.
   void make_parts(const std::string& name, Runtime& runtime);
@@ -84,19 +84,19 @@ class FlatParameter {
   // Collective, under `name`: begins to gather; of one that is not present and not gathering.
   void begin_gather(const std::string& name, Runtime& runtime);
   void end_gather();
-  // It is present, and what this thread gives its current stream from now on uses it.
+  // It is present, and later work of this thread on its current stream uses it.
   void note_use() const;
   // Whatever comes of it.
   void forget_gather() { gathering_.reset(); }
-  // The memory is free again, unless it is resident; on a device, for what streams that use it are given
-  // after.
+  // The memory is free again, unless it is resident; on a device, for later work of the streams that use
+  // it.
   void release();
   // Whether the module still has its parameters here; else the index of one that has moved.
   std::optional<std::size_t> moved_parameter() const;
 
   // The gradients in the flat layout, zeros where there is none; takes them from the parameters.
   at::Tensor take_gradients();
-  // Adds the reduced part to what earlier passes have left.
+  // Adds the reduced part to the sum of earlier passes.
   void add_gradient(at::Tensor part);
   // Gives the pieces of parameter `index` their gradient.
   void show_gradient(std::size_t index);
@@ -121,12 +121,12 @@ class FlatParameter {
   struct Part {
     Rank number;  // of its owner
     at::Tensor values{};
-    at::Tensor original{};  // of a copy beside the one memory of all ranks: its place in there
+    at::Tensor original{};  // of a copy beside the one memory of all ranks: the same part in there
     at::Tensor gradient{};  // undefined: none yet
   };
 
   // A tensor of the parameter's shape and memory order in the flat memory of `flat`.
-  static at::Tensor place_in(const at::Tensor& flat, const Parameter& parameter);
+  static at::Tensor view_in(const at::Tensor& flat, const Parameter& parameter);
   void fill(const at::Tensor& flat) const;
   void adopt(const at::Tensor& flat);
   at::Tensor gradient_of(const Piece& piece) const;

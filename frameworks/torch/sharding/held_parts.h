@@ -21,7 +21,7 @@ struct HeldParts {
   std::map<Rank, std::vector<SavedParameter>> parts;
 };
 
-// The words of a rank on what it holds.
+// The words of a rank on the parts that it holds.
 struct Holding {
   std::int64_t division = 0;
   Rank count = 1;
@@ -29,7 +29,7 @@ struct Holding {
   std::vector<Rank> parts;
 };
 
-// Where the parts of a version come from.
+// The ranks that give the parts of a version.
 struct Sources {
   std::int64_t division = 0;
   std::vector<Rank> givers;  // of each part
@@ -42,7 +42,7 @@ struct Sources {
 Sources choose_sources(const std::vector<std::vector<Holding>>& holdings, std::int64_t version,
                        const std::string& subject);
 
-// What each rank holds. Collective, under `name`.
+// The parts that each rank holds. Collective, under `name`.
 std::vector<std::vector<Holding>> gather_holdings(const std::vector<HeldParts>& held, const std::string& name,
                                                   Runtime& runtime);
 

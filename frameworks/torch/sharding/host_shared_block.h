@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of memory for all ranks, where they are on one host.
+// One block of memory for all ranks, if they are on one host.
 #pragma once
 
 #include <cstddef>

@@ -55,7 +55,7 @@ ModelUnits::ModelUnits(torch::nn::Module& module, const ShardedModelOptions& opt
     check_ranks();
   }
   const at::NoGradGuard no_grad;
-  place_parameters(alone);
+  lay_out_parameters(alone);
 }
 
 ModelUnits::ModelUnits(const ModelUnits& former, Rank copies, Runtime& runtime)
@@ -72,7 +72,7 @@ ModelUnits::ModelUnits(const ModelUnits& former, Rank copies, Runtime& runtime)
   }
   check_ranks();
   const at::NoGradGuard no_grad;
-  place_anew();
+  lay_out_anew();
   Groups whole;
   for (const std::vector<at::Tensor>& group : former.given_) whole.emplace_back(group);
   make_groups(whole);
@@ -90,7 +90,7 @@ ModelUnits::~ModelUnits() {
   }
 }
 
-// Each parameter belongs to the innermost unit around it, or, where there are several, to the root.
+// Each parameter belongs to the innermost unit around it, or, if there are several, to the root.
 void ModelUnits::make_units(torch::nn::Module& module) {
   const auto modules = module.named_modules("", /*include_self=*/false);
   std::vector<std::string> names{kRootName};
@@ -172,7 +172,7 @@ void ModelUnits::add_unit(const std::string& name, std::vector<FlatParameter::Pa
                       rank(), first.name, c10::toString(first.tensor.scalar_type()), parameter.name,
                       c10::toString(parameter.tensor.scalar_type()), name));
     }
-    places_.push_back({units_.size(), all_.size() - first_of_all});
+    locations_.push_back({units_.size(), all_.size() - first_of_all});
     all_.push_back(parameter.tensor);
   }
   auto taken = [&](std::int64_t elements) {
@@ -218,14 +218,14 @@ std::shared_ptr<std::byte> ModelUnits::share_block() {
   return block;
 }
 
-void ModelUnits::place_parameters(bool alone) {
+void ModelUnits::lay_out_parameters(bool alone) {
   const std::shared_ptr<std::byte> block = alone ? nullptr : share_block();
-  std::byte* place = block.get();
+  std::byte* memory = block.get();
   for (std::size_t i = 0; i < units_.size(); ++i) {
     FlatParameter& unit = *units_[i];
     if (shared_) {
-      unit.make_resident(std::shared_ptr<std::byte>(block, place), rank() == 0);
-      place += HostBuffer::whole_lines(unit.flat_bytes());
+      unit.make_resident(std::shared_ptr<std::byte>(block, memory), rank() == 0);
+      memory += HostBuffer::whole_lines(unit.flat_bytes());
     } else if (ranks() == 1) {
       unit.make_resident(nullptr, true);
     } else {
@@ -236,13 +236,13 @@ void ModelUnits::place_parameters(bool alone) {
 }
 
 // Nobody has values yet, and others have not the right ones.
-void ModelUnits::place_anew() {
+void ModelUnits::lay_out_anew() {
   const std::shared_ptr<std::byte> block = share_block();
-  std::byte* place = block.get();
+  std::byte* memory = block.get();
   for (const auto& unit : units_) {
     if (shared_) {
-      unit->make_resident(std::shared_ptr<std::byte>(block, place), false);
-      place += HostBuffer::whole_lines(unit->flat_bytes());
+      unit->make_resident(std::shared_ptr<std::byte>(block, memory), false);
+      memory += HostBuffer::whole_lines(unit->flat_bytes());
     } else if (ranks() == 1) {
       unit->make_resident(nullptr, false);
     } else {
@@ -261,9 +261,9 @@ const ModelUnits::Groups& ModelUnits::make_groups(const Groups& given) {
         refuse(fmt::format("rank {}: a group has a parameter {}; give each of the model's once", rank(),
                            found == all_.end() ? "that is not the model's" : "twice"));
       }
-      const Place place = places_[static_cast<std::size_t>(found - all_.begin())];
-      for (const FlatParameter::Piece& piece : units_[place.unit]->pieces()) {
-        if (piece.parameter == place.parameter) leaves.push_back(piece.leaf);
+      const Location location = locations_[static_cast<std::size_t>(found - all_.begin())];
+      for (const FlatParameter::Piece& piece : units_[location.unit]->pieces()) {
+        if (piece.parameter == location.parameter) leaves.push_back(piece.leaf);
       }
     }
     given_.push_back(group.params());
@@ -356,9 +356,9 @@ std::vector<ModelUnits::Found> ModelUnits::pieces() const {
       found[piece.leaf.unsafeGetTensorImpl()] = {unit.get(), &piece};
   }
   for (const at::Tensor& leaf : parameters_of(groups_)) {
-    const auto place = found.find(leaf.unsafeGetTensorImpl());
-    all.push_back(place->second);
-    found.erase(place);
+    const auto entry = found.find(leaf.unsafeGetTensorImpl());
+    all.push_back(entry->second);
+    found.erase(entry);
   }
   for (const auto& unit : units_) {
     for (const FlatParameter::Piece& piece : unit->pieces()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The units of a model, whose parameters are gathered together.
+// The units of a model. The parameters of a unit are gathered together.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -25,18 +25,18 @@ class Module;
 
 namespace rueda {
 
-// Purpose: which parameter of a model belongs to which unit, and where these are. Belongs to a UnitScheduler,
+// Purpose: the unit of each parameter of a model, and its location in the unit. Belongs to a UnitScheduler,
 // whose thread uses it.
 class ModelUnits final : public DividedParts {
  public:
-  struct Place {
+  struct Location {
     std::size_t unit;
     std::size_t parameter;
   };
   static constexpr std::size_t kRoot = 0;
 
   // Collective; all parameters get the values of rank 0. Throws Mismatch when ranks differ, InvalidArgument
-  // for what cannot be sharded. `alone`: this rank has all parts, and it is not collective.
+  // for a model that cannot be sharded. `alone`: this rank has all parts, and it is not collective.
   ModelUnits(torch::nn::Module& module, const ShardedModelOptions& options, bool alone, Runtime& runtime);
   // The units and groups of `former` among the ranks of another Runtime, without values: see to_fill(). The
   // module's parameters move here. Collective. Throws Mismatch when ranks differ.
@@ -59,9 +59,9 @@ class ModelUnits final : public DividedParts {
   std::vector<std::unique_ptr<FlatParameter>>& all() { return units_; }  // the root first
   // That module; nothing if it is no unit.
   std::optional<std::size_t> find(const torch::nn::Module& module) const;
-  // All parameters, each once, in the order of units; where one belongs; the first of a unit among them.
+  // All parameters, each once, in the order of units; the unit of one; the first of a unit among them.
   const std::vector<at::Tensor>& parameters() const override { return all_; }
-  const Place& place(std::size_t index) const { return places_[index]; }
+  const Location& location(std::size_t index) const { return locations_[index]; }
   std::size_t first(std::size_t unit) const { return first_[unit]; }
 
   // Both return groups with this rank's pieces in place of the parameters: of `given`, once, then the same.
@@ -93,8 +93,8 @@ class ModelUnits final : public DividedParts {
   void add_unit(const std::string& name, std::vector<FlatParameter::Parameter> parameters);
   void check_ranks() const;
   std::shared_ptr<std::byte> share_block();
-  void place_parameters(bool alone);
-  void place_anew();
+  void lay_out_parameters(bool alone);
+  void lay_out_anew();
   std::vector<Found> pieces() const;
   Status check_step(const Groups& stepped) const;
   void copy_gradients();
@@ -110,12 +110,12 @@ class ModelUnits final : public DividedParts {
   std::map<const torch::nn::Module*, std::size_t> unit_of_;
   std::vector<std::size_t> first_;
   std::vector<at::Tensor> all_;
-  std::vector<Place> places_;
+  std::vector<Location> locations_;
   std::vector<std::vector<at::Tensor>> given_;  // whole parameters of each group
   Groups groups_;                               // their pieces
 };
 
-// Does what all ranks do at the same place of a pass.
+// Runs an action that all ranks run at the same point of a pass.
 template <class Action>
 void together(Action action) {
   try {

@@ -63,7 +63,7 @@ ParameterShards::ParameterShards(const Groups& groups, const Division& division,
   make_parts(groups);
 }
 
-// What ranks must agree on. Throws what this one refuses by itself.
+// The lines that ranks must agree on. Throws if this rank refuses the parameters by itself.
 std::vector<std::string> ParameterShards::take_over(const Groups& groups) {
   std::map<const void*, std::string> owner_of;  // by storage
   std::vector<std::string> lines;
@@ -115,10 +115,10 @@ void ParameterShards::make_block(bool alone) {
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i];
-    const at::Tensor place =
+    const at::Tensor view =
         tensor_at(memory_of(i), parameter.sizes(), parameter.strides(), parameter.scalar_type());
-    if (rank_ == 0 || !shared_) place.copy_(parameter.detach());
-    parameter.set_data(place);
+    if (rank_ == 0 || !shared_) view.copy_(parameter.detach());
+    parameter.set_data(view);
   }
   if (alone) return;
   if (shared_) {
@@ -158,7 +158,7 @@ ParameterShards::Cut ParameterShards::cut_of(Rank rank) const {
   return {parameters_.size(), 0};
 }
 
-std::int64_t ParameterShards::place_of(Cut cut) const {
+std::int64_t ParameterShards::offset_of(Cut cut) const {
   if (cut.parameter == parameters_.size()) return bytes_;
   return offsets_[cut.parameter] +
          cut.element * static_cast<std::int64_t>(parameters_[cut.parameter].element_size());
@@ -186,10 +186,10 @@ void ParameterShards::add_part(std::size_t parameter, Rank number, std::vector<a
   const std::int64_t end = parameter == last.parameter ? last.element : whole.numel();
   if (begin >= end) return;
   std::byte* memory = memory_of(parameter) + begin * static_cast<std::int64_t>(whole.element_size());
-  const at::Tensor place = tensor_at(memory, {end - begin}, {1}, whole.scalar_type());
+  const at::Tensor view = tensor_at(memory, {end - begin}, {1}, whole.scalar_type());
   const bool beside = shared_ && number != rank_;
-  leaves.push_back(beside ? place.clone() : place);
-  parts_.push_back({parameter, begin, end, number, leaves.back(), beside ? place : at::Tensor()});
+  leaves.push_back(beside ? view.clone() : view);
+  parts_.push_back({parameter, begin, end, number, leaves.back(), beside ? view : at::Tensor()});
 }
 
 Status ParameterShards::check_step(const Groups& stepped) const {
@@ -256,7 +256,7 @@ void ParameterShards::renew_copies() {
 
 void ParameterShards::gather() {
   const at::NoGradGuard no_grad;
-  const std::int64_t begin = place_of(cut_of(rank_)), end = place_of(cut_of(rank_ + 1));
+  const std::int64_t begin = offset_of(cut_of(rank_)), end = offset_of(cut_of(rank_ + 1));
   const at::Tensor all = bytes_of_all();
   all.copy_(allgather(all.narrow(0, begin, end - begin), scope_ + ".parts", runtime()));
 }

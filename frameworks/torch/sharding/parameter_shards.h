@@ -18,17 +18,17 @@
 namespace rueda {
 
 // Purpose: keeps all parameters in one block of memory and gives each rank a part of it, of equal size.
-// Inside one host the block is one for all ranks: what its owner writes is there for everybody, and nobody
-// gathers; where that cannot be (several hosts, too little memory, a device) each rank has a block, and parts
-// are gathered. On a device the host waits for none of that. Used by the thread that steps; belongs to a
-// ShardedOptimizer.
+// Inside one host the block is one for all ranks: values of the owner are there for everybody, and nobody
+// gathers. If that is not possible (several hosts, too little memory, a device), each rank has a block, and
+// parts are gathered. On a device the host waits for none of that. Used by the thread that steps; belongs to
+// a ShardedOptimizer.
 //
-// Parts are cut between parameters, or inside one at a multiple of kGrain elements, so that kernels do on a
-// part what they do on the whole: the same bits.
+// Parts are cut between parameters, or inside one at a multiple of kGrain elements, so that kernels give the
+// same bits on a part as on the whole.
 //
 // While this lives the parameters are one: they are read between steps and written inside a step only, when
-// all ranks have come to it. Who writes them otherwise (a checkpoint that is loaded) writes the same on every
-// rank, or on one, with a barrier after it.
+// all ranks have come to it. Another writer (a checkpoint that is loaded) writes the same on every rank, or
+// on one, with a barrier after it.
 class ParameterShards final : public DividedParts {
  public:
   static constexpr std::int64_t kGrain = 1024;
@@ -59,16 +59,16 @@ class ParameterShards final : public DividedParts {
   void end_step(bool well) override;
   void renew_copies() override;
 
-  // What the optimizer of these parts keeps, put together on `root`, one parameter at a time. Collective.
+  // The state of the optimizer of these parts, put together on `root`, one parameter at a time. Collective.
   SavedModel gather_state(const torch::optim::Optimizer& optimizer, Rank root) const;
-  // Gives it this rank's parts of that. Throws InvalidArgument for what does not fit.
+  // Gives it this rank's parts of that. Throws InvalidArgument for values that do not fit.
   void load_state(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                   const SavedModel& saved) const;
 
   std::map<Rank, std::vector<SavedParameter>> held(const std::vector<SavedValues>& states) const override;
   std::vector<SavedParameter> to_fill() const override;
 
-  // What the archive of a part has in addition, and whether one fits.
+  // The additional values in the archive of a part, and the check that an archive fits.
   void save(torch::serialize::OutputArchive& archive) const;
   void check(torch::serialize::InputArchive& archive) const;
 
@@ -79,9 +79,9 @@ class ParameterShards final : public DividedParts {
     std::int64_t end;
     Rank number;  // the rank that owns it; others have a copy
     at::Tensor leaf;
-    at::Tensor original;  // of a copy beside the block: its place in there
+    at::Tensor original;  // of a copy beside the block: the same part in there
   };
-  // Where a rank's part begins, and the one before it ends.
+  // The begin of a rank's part, and the end of the part before it.
   struct Cut {
     std::size_t parameter;
     std::int64_t element;
@@ -94,7 +94,7 @@ class ParameterShards final : public DividedParts {
                        at::ScalarType type) const;
   at::Tensor bytes_of_all() const;
   Cut cut_of(Rank rank) const;
-  std::int64_t place_of(Cut cut) const;  // bytes from the beginning of the block
+  std::int64_t offset_of(Cut cut) const;  // bytes from the beginning of the block
   std::byte* memory_of(std::size_t parameter) const { return block_.get() + offsets_[parameter]; }
   void make_parts(const Groups& groups);
   void add_part(std::size_t parameter, Rank number, std::vector<at::Tensor>& leaves);

@@ -15,11 +15,6 @@
 namespace rueda {
 namespace {
 
-// In another generation the same may succeed.
-bool ranks_have_failed(const Error& error) {
-  return error.code() != StatusCode::invalid_argument && error.code() != StatusCode::not_initialized;
-}
-
 // A job of the default Runtime goes on after a loss only if it is elastic.
 bool outlives_losses(const Runtime& runtime) {
   return is_elastic() || !is_initialized() || &runtime != &default_runtime();
@@ -56,7 +51,7 @@ void RecoverableParts::begin_step(const Groups& stepped) {
   try {
     parts_->begin_step(stepped);
   } catch (const Error& error) {
-    due_ = recoverable_ && ranks_have_failed(error);
+    due_ = recoverable_ && may_succeed_later(error);
     throw;
   }
   due_ = false;
@@ -68,7 +63,7 @@ void RecoverableParts::end_step(bool well) {
   try {
     parts_->end_step(well);
   } catch (const Error& error) {
-    if (!recoverable_ || !well || !ranks_have_failed(error)) throw;
+    if (!recoverable_ || !well || !may_succeed_later(error)) throw;
     failure_ = {error.code(), error.what()};
   }
   if (!recoverable_) return;

@@ -47,8 +47,8 @@ class DividedParts {
   // Copies that lie beside the one memory of all ranks get their values from there.
   virtual void renew_copies() = 0;
 
-  // All that this rank has, by the number of the part. `states`: what the optimizer keeps for each part, in
-  // the order of groups(). Values lie in the memory of the parts, but for those on a device.
+  // All that this rank has, by the number of the part. `states`: the optimizer's state for each part, in the
+  // order of groups(). Values lie in the memory of the parts, but for those on a device.
   virtual std::map<Rank, std::vector<SavedParameter>> held(const std::vector<SavedValues>& states) const = 0;
   // The same without state, to be filled by take(): those of groups() first. end_step() ends that.
   virtual std::vector<SavedParameter> to_fill() const = 0;
@@ -67,7 +67,7 @@ class RecoverableParts {
  public:
   using Groups = DividedParts::Groups;
   using States = std::vector<SavedValues>;  // of each leaf, in the order of the groups
-  // Divides what is `present` among the ranks of another Runtime, without its values. Collective.
+  // Divides the `present` parts among the ranks of another Runtime, without their values. Collective.
   using Divide =
       std::function<std::unique_ptr<DividedParts>(const DividedParts& present, Rank copies, Runtime&)>;
 

@@ -7,8 +7,8 @@
 
 namespace rueda {
 
-// Purpose: RecoverableParts of an optimizer whose gradients are reduced whole. So copies cost no message.
-// Belongs to a ShardedOptimizer.
+// Purpose: RecoverableParts of an optimizer that reduces whole gradients. So copies cost no message. Belongs
+// to a ShardedOptimizer.
 class RecoverableShards : public RecoverableParts {
  public:
   // `alone`: without the other ranks, in an elastic job outside of elastic::run(). Else collective.

@@ -40,7 +40,7 @@ void UnitCall::check_root() const {
 ShardedModelPart::ShardedModelPart(torch::nn::Module& module, const ShardedModelOptions& options,
                                    Runtime& runtime)
     : units_(std::make_shared<UnitScheduler>(module, options, runtime,
-                                             Generations::of_process().meet_later(runtime))) {}
+                                             Generations::of_process().is_deferred(runtime))) {}
 
 ShardedModelPart::~ShardedModelPart() = default;
 

@@ -13,7 +13,7 @@ namespace rueda {
 Sharded::Sharded(const Groups& groups, const DistributedOptions& distributed, Runtime& runtime)
     : distributed_(checked_for_shards(distributed, runtime)),
       shards_(std::make_unique<RecoverableShards>(groups, distributed.part_copies,
-                                                  Generations::of_process().meet_later(runtime), runtime)) {
+                                                  Generations::of_process().is_deferred(runtime), runtime)) {
   if (shards_->divided()) make_reducer(runtime);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks of a sharded optimizer say to one another before and after each has stepped its part.
+// The barriers of all ranks of a sharded optimizer before and after each has stepped its part.
 #pragma once
 
 #include <string>

@@ -27,12 +27,12 @@ UnitGradients::UnitGradients(ModelUnits& units)
       came_(units.parameters().size()) {}
 
 bool UnitGradients::has(std::size_t index) const {
-  return states_[units_.place(index).unit].submitted || came_[index] != 0;
+  return states_[units_.location(index).unit].submitted || came_[index] != 0;
 }
 
 bool UnitGradients::note(std::size_t index) {
   came_[index] = 1;
-  const std::size_t unit = units_.place(index).unit;
+  const std::size_t unit = units_.location(index).unit;
   if (!complete(unit)) return false;
   reduce(unit);
   return true;
@@ -72,7 +72,7 @@ void UnitGradients::collect(std::size_t unit) {
   units_[unit].add_gradient(std::exchange(states_[unit].reduction, std::nullopt)->wait());
 }
 
-// Where no rank has a gradient there is none; where only others have one this rank adds zeros.
+// If no rank has a gradient there is none; if only others have one, this rank adds zeros.
 void UnitGradients::end_pass() {
   const at::NoGradGuard no_grad;
   reduce_rest();
@@ -86,8 +86,8 @@ void UnitGradients::end_pass() {
   bool any = false;
   for (std::size_t index = 0; index < came_.size(); ++index) {
     if (came_[index] == 0) continue;
-    const ModelUnits::Place place = units_.place(index);
-    units_[place.unit].show_gradient(place.parameter);
+    const ModelUnits::Location location = units_.location(index);
+    units_[location.unit].show_gradient(location.parameter);
     any = true;
   }
   if (any) ++passes_;

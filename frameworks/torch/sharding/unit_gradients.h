@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the gradients of a model of which each rank has a part go.
+// The gradients of a model of which each rank has a part.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace rueda {
 
 // Purpose: reduces the gradients of each unit as soon as they are complete, so that each rank is left with
-// its part of them, and adds up those of several passes. Belongs to a UnitScheduler, whose thread uses it.
+// its part of them, and adds up those of several passes. Belongs to a UnitScheduler; its thread uses it.
 class UnitGradients {
  public:
   // The units outlive it.

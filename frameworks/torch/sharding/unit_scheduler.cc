@@ -138,15 +138,15 @@ void UnitScheduler::note_backward_pass() {
 void UnitScheduler::before_accumulation(std::size_t index) {
   note_backward_pass();
   if (!gradients_->has(index)) return;
-  const auto [unit, parameter] = units_->place(index);
+  const auto [unit, parameter] = units_->location(index);
   refuse(fmt::format("rank {}: parameter '{}' receives a second gradient in one backward pass", rank(),
                      unit_at(unit).parameters()[parameter].name));
 }
 
 void UnitScheduler::after_accumulation(std::size_t index) {
   if (!parameters()[index].grad().defined() || !gradients_->note(index)) return;
-  const std::size_t unit = units_->place(index).unit;
-  // What is frozen may still be needed: nothing tells when not.
+  const std::size_t unit = units_->location(index).unit;
+  // A frozen parameter may still be needed: nothing tells the end of its use.
   const auto frozen = [](const FlatParameter::Parameter& each) { return !each.tensor.requires_grad(); };
   if (unit != kRoot && std::ranges::none_of(unit_at(unit).parameters(), frozen)) release(unit);
 }

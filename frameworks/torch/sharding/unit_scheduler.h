@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of which each rank has a part: what is gathered when.
+// A model of which each rank has a part: the order in which units are gathered.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ namespace rueda {
 // runs the backward pass: itself, or that of the device. Belongs to a ShardedModel; graphs and UnitRunners
 // hold it weakly.
 //
-// Where units are gathered all ranks run the same units in the same order, and as many passes. These
-// operations are numbered, so that ranks that differ get a Mismatch and do not wait for ever.
+// If units are gathered, all ranks run the same units in the same order, and as many passes. These operations
+// are numbered, so that ranks that differ get a Mismatch and do not wait for ever.
 class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, private GradientListener {
  public:
   using Groups = ModelUnits::Groups;
@@ -54,7 +54,7 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   void prepare_step();
   void step_begins() { gradients_->begin_step(); }
   void forget_gradients() { gradients_->forget(); }
-  // What is gathered is free again: of parameters that are about to change. All ranks do it.
+  // The gathered memory is free again: for parameters that are about to change. All ranks do it.
   void release_all();
   // Graphs that have saved them refuse to run.
   void mark_parameters_changed() { units_->mark_parameters_changed(); }
@@ -88,7 +88,7 @@ class UnitScheduler final : public std::enable_shared_from_this<UnitScheduler>, 
   std::optional<UnitGradients> gradients_;  // of these; never empty
   GatherOrder order_;
   std::vector<int> users_;  // of units: calls that run
-  int forwards_ = 0;        // whose backward pass has not been
+  int forwards_ = 0;        // without a backward pass yet
   int backward_pass_ = -1;  // that runs
   GradientHooks hooks_;     // last: it calls back
 };

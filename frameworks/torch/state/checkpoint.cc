@@ -32,9 +32,9 @@ std::vector<std::string> describe(const std::string& path, const NamedStates& th
   return lines;
 }
 
-// Names the operation `what` on this rank and its peers, which mean the same by it.
+// Names the operation `what` on this rank and its peers, which use the same name for it.
 std::string agreed_name(const char* what, const std::vector<std::string>& lines, const Scope& scope) {
-  check_place(scope.rank_at(0), scope, what);
+  check_members(scope.rank_at(0), scope, what);
   std::string name = scope.runtime().next_name(what, scope.process_set());
   check_agreement(name, what, lines, scope);
   return name;

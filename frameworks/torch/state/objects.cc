@@ -13,7 +13,7 @@
 namespace rueda {
 namespace {
 
-constexpr char kMade = '\0', kFailed = '\1';  // the last byte of what travels
+constexpr char kMade = '\0', kFailed = '\1';  // the last byte of the message
 
 std::string next_name(const std::string& prefix, const Scope& scope) {
   return scope.runtime().next_name(prefix, scope.process_set());
@@ -43,7 +43,7 @@ void all_use(const std::function<void()>& use, const std::string& name, const st
 }
 
 void broadcast_object(std::string& bytes, Rank root, const Scope& scope) {
-  check_place(root, scope, "broadcast_object");
+  check_members(root, scope, "broadcast_object");
   broadcast_bytes(bytes, root, next_name("broadcast_object", scope), scope);
 }
 
@@ -52,7 +52,7 @@ void broadcast_object(const Stateful& thing, Rank root, const Scope& scope) {
 }
 
 void broadcast_state(const Stateful& thing, Rank root, const std::string& subject, const Scope& scope) {
-  check_place(root, scope, subject);
+  check_members(root, scope, subject);
   const std::string name = next_name(subject, scope);
   check_agreement(name, subject, {thing.describe()}, scope);
   const std::string bytes = broadcast_made([&] { return to_bytes(thing); }, root, name, subject, scope);
@@ -65,12 +65,12 @@ void broadcast_state(const Stateful& thing, Rank root, const std::string& subjec
 }
 
 std::vector<std::string> allgather_object(const std::string& bytes, const Scope& scope) {
-  check_place(scope.rank_at(0), scope, "allgather_object");
+  check_members(scope.rank_at(0), scope, "allgather_object");
   return allgather_bytes(bytes, next_name("allgather_object", scope), scope);
 }
 
 std::vector<at::Tensor> allgather_object(const at::Tensor& tensor, const Scope& scope) {
-  check_place(scope.rank_at(0), scope, "allgather_object");
+  check_members(scope.rank_at(0), scope, "allgather_object");
   const std::string name = next_name("allgather_object", scope);
   at::Tensor mine = tensor;
   std::string bytes;

@@ -53,9 +53,9 @@ std::vector<at::Tensor*> tensors_of_states(Optimizer& optimizer) {
   return can ? all : std::vector<at::Tensor*>{};
 }
 
-std::vector<at::Tensor> tensors_at(const std::vector<at::Tensor*>& places) {
+std::vector<at::Tensor> tensors_at(const std::vector<at::Tensor*>& pointers) {
   std::vector<at::Tensor> all;
-  for (const at::Tensor* const each : places) all.push_back(*each);
+  for (const at::Tensor* const each : pointers) all.push_back(*each);
   return all;
 }
 
@@ -153,7 +153,7 @@ std::vector<at::Tensor> use_bytes(const std::string& bytes, Optimizer& optimizer
 }  // namespace
 
 void broadcast_optimizer_state(Optimizer& optimizer, Rank root, const Scope& scope) {
-  check_place(root, scope, kSubject);
+  check_members(root, scope, kSubject);
   const std::string name = scope.runtime().next_name(kSubject, scope.process_set());
   check_agreement(name, kSubject, {Stateful(optimizer).describe()}, scope);
   const bool is_root = scope.runtime().topology().rank == root;

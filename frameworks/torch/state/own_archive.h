@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what this process has written into an archive.
+// Reads an archive that this process has written.
 #pragma once
 
 #include <c10/core/Device.h>

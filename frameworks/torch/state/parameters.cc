@@ -15,7 +15,7 @@
 namespace rueda {
 namespace {
 
-// What broadcast_parameters does with one tensor, in words that all ranks must agree on.
+// The action of broadcast_parameters for one tensor, in words that all ranks must agree on.
 struct Part {
   std::string line;
   bool moves = false;  // not for a buffer that is undefined, and a tied weight only once
@@ -42,7 +42,7 @@ std::vector<Part> parts_of(const std::vector<std::pair<std::string, at::Tensor>>
 
 void broadcast_parameters(const std::vector<std::pair<std::string, at::Tensor>>& named, Rank root,
                           const Scope& scope) {
-  check_place(root, scope, "broadcast_parameters");
+  check_members(root, scope, "broadcast_parameters");
   const std::vector<Part> parts = parts_of(named);
   std::vector<std::string> lines;
   for (const Part& part : parts) lines.push_back(part.line);

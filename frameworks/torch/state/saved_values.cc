@@ -25,8 +25,8 @@ using torch::serialize::OutputArchive;
 
 constexpr const char* kKind = "rueda_sharded_model";
 
-// What an optimizer's state, or a group's options, write into an archive. In the host's memory: a device has
-// another number on another rank.
+// The values that an optimizer's state, or a group's options, write into an archive. In the host's memory: a
+// device has another number on another rank.
 template <class Saves>
 SavedValues archived_values_of(const Saves& saves) {
   OutputArchive archive;
@@ -186,9 +186,9 @@ std::int64_t take(SavedParameter& to, const SavedParameter& from) {
       continue;
     }
     const at::Tensor& part = value.toTensor();
-    const auto [place, fresh] = to.state.try_emplace(key);
-    if (fresh) place->second = at::zeros({to.end - to.begin}, part.options());
-    copy(place->second.toTensor(), part);
+    const auto [entry, fresh] = to.state.try_emplace(key);
+    if (fresh) entry->second = at::zeros({to.end - to.begin}, part.options());
+    copy(entry->second.toTensor(), part);
   }
   return end - begin;
 }

@@ -24,9 +24,9 @@ struct SteppedPart {
   at::Tensor leaf;
 };
 
-// What the optimizer keeps for a part; `value` is undefined.
+// The optimizer's state for a part; `value` is undefined.
 SavedParameter saved_state_of(const SteppedPart& part, const torch::optim::Optimizer& optimizer);
-// What it keeps for each of its parameters, in the order of its groups.
+// The optimizer's state for each of its parameters, in the order of its groups.
 std::vector<SavedValues> saved_states(const torch::optim::Optimizer& optimizer);
 // The options of its groups.
 std::vector<SavedValues> saved_groups(const torch::optim::Optimizer& optimizer);
@@ -37,8 +37,8 @@ std::int64_t take(SavedParameter& to, const SavedParameter& from);
 // Throws InvalidArgument unless all elements of `parameter` were `taken`.
 void check_whole(const SavedParameter& parameter, std::int64_t taken, Rank rank);
 
-// The optimizer's state becomes that of `parts`, whose leaves these are, and its options those of `groups`.
-// Throws InvalidArgument for another number of groups.
+// The optimizer's state becomes that of `parts` with these leaves, and its options those of `groups`. Throws
+// InvalidArgument for another number of groups.
 void give_states(torch::optim::Optimizer& optimizer, const MakeState& make_state,
                  const std::vector<at::Tensor>& leaves, const std::vector<SavedParameter>& parts);
 void give_groups(torch::optim::Optimizer& optimizer, const std::vector<SavedValues>& groups, Rank rank);

@@ -26,41 +26,41 @@ struct Overloaded : Cases... {
 };
 
 // A tensor of a module, and the memory it had before loading, which gave it other.
-struct Place {
+struct ModuleTensor {
   std::string name;
   at::Tensor tensor;
   at::Tensor memory;
 };
 
-std::vector<Place> places_of(const torch::nn::Module& module) {
-  std::vector<Place> places;
+std::vector<ModuleTensor> module_tensors(const torch::nn::Module& module) {
+  std::vector<ModuleTensor> tensors;
   for (const auto& named : {module.named_parameters(), module.named_buffers()}) {
     for (const auto& item : named) {
-      if (item.value().defined()) places.push_back({item.key(), item.value(), item.value().detach()});
+      if (item.value().defined()) tensors.push_back({item.key(), item.value(), item.value().detach()});
     }
   }
-  return places;
+  return tensors;
 }
 
-std::string problem_in(const std::vector<Place>& places) {
-  for (const Place& place : places) {
-    if (place.tensor.sizes() == place.memory.sizes()) continue;
+std::string problem_in(const std::vector<ModuleTensor>& tensors) {
+  for (const ModuleTensor& each : tensors) {
+    if (each.tensor.sizes() == each.memory.sizes()) continue;
     return fmt::format(
-        "'{}' has the shape {}, and {} in what is loaded; load into a module of the same sizes", place.name,
-        to_string(place.memory.sizes()), to_string(place.tensor.sizes()));
+        "'{}' has the shape {}, and {} in what is loaded; load into a module of the same sizes", each.name,
+        to_string(each.memory.sizes()), to_string(each.tensor.sizes()));
   }
   return {};
 }
 
 void load_in_place(torch::nn::Module& module, torch::serialize::InputArchive& archive) {
   const at::NoGradGuard no_grad;
-  std::vector<Place> places = places_of(module);
+  std::vector<ModuleTensor> tensors = module_tensors(module);
   std::string error = failure_of([&] { module.load(archive); });
-  if (error.empty()) error = problem_in(places);
-  for (Place& place : places) {
-    const at::Tensor loaded = place.tensor.detach();
-    place.tensor.set_data(place.memory);
-    if (error.empty() && !loaded.is_alias_of(place.memory)) place.tensor.copy_(loaded);
+  if (error.empty()) error = problem_in(tensors);
+  for (ModuleTensor& each : tensors) {
+    const at::Tensor loaded = each.tensor.detach();
+    each.tensor.set_data(each.memory);
+    if (error.empty() && !loaded.is_alias_of(each.memory)) each.tensor.copy_(loaded);
   }
   if (!error.empty()) refuse(error);
 }
@@ -118,7 +118,7 @@ void Stateful::load(torch::serialize::InputArchive& archive) const {
                         },
                         [&](torch::nn::Module* module) { load_in_place(*module, archive); },
                         [&](torch::optim::Optimizer* optimizer) {
-                          optimizer->state().clear();  // load adds to what is there
+                          optimizer->state().clear();  // load adds to the present state
                           optimizer->load(archive);
                         }},
              thing_);

@@ -93,38 +93,38 @@ class TreeWriter {
 
  private:
   // An archive is one level of the tree, and a tuple two.
-  static void check_level(int level, const std::string& place) {
+  static void check_level(int level, const std::string& path) {
     constexpr int kMost = kDeepest / 2 - 2;
-    if (level > kMost) refuse(fmt::format("what lies around '{}' is nested more than {} deep", place, kMost));
+    if (level > kMost) refuse(fmt::format("what lies around '{}' is nested more than {} deep", path, kMost));
   }
 
-  Json node_of(const c10::IValue& value, const std::string& place, int level) {
+  Json node_of(const c10::IValue& value, const std::string& path, int level) {
     if (value.isNone()) return {"none"};
-    if (value.isTensor()) return tensor_node(value.toTensor(), place);
+    if (value.isTensor()) return tensor_node(value.toTensor(), path);
     if (value.isInt()) return {"int", value.toInt()};
     if (value.isBool()) return {"bool", value.toBool()};
     if (value.isDouble()) return {"real", json_of(value.toDouble())};
     if (value.isString()) return {"text", value.toStringRef()};
-    if (value.isTuple()) return many("tuple", value.toTupleRef().elements().vec(), place, level + 1);
-    if (value.isIntList()) return many("ints", value.toListRef().vec(), place, level + 1);
-    if (value.isDoubleList()) return many("reals", value.toListRef().vec(), place, level + 1);
-    if (value.isBoolList()) return many("bools", value.toListRef().vec(), place, level + 1);
-    if (value.isTensorList()) return many("tensors", value.toListRef().vec(), place, level + 1);
+    if (value.isTuple()) return many("tuple", value.toTupleRef().elements().vec(), path, level + 1);
+    if (value.isIntList()) return many("ints", value.toListRef().vec(), path, level + 1);
+    if (value.isDoubleList()) return many("reals", value.toListRef().vec(), path, level + 1);
+    if (value.isBoolList()) return many("bools", value.toListRef().vec(), path, level + 1);
+    if (value.isTensorList()) return many("tensors", value.toListRef().vec(), path, level + 1);
     refuse(
         fmt::format("'{}' is of type {}, which is not saved; save numbers, texts, tensors, and tuples or "
                     "lists of these",
-                    place, value.type()->str()));
+                    path, value.type()->str()));
   }
 
-  Json many(const char* kind, const std::vector<c10::IValue>& values, const std::string& place, int level) {
-    check_level(level, place);
+  Json many(const char* kind, const std::vector<c10::IValue>& values, const std::string& path, int level) {
+    check_level(level, path);
     Json nodes = Json::array();
     for (std::size_t i = 0; i < values.size(); ++i)
-      nodes.push_back(node_of(values[i], fmt::format("{}.{}", place, i), level));
+      nodes.push_back(node_of(values[i], fmt::format("{}.{}", path, i), level));
     return {kind, std::move(nodes)};
   }
 
-  Json tensor_node(const at::Tensor& tensor, const std::string& place) {
+  Json tensor_node(const at::Tensor& tensor, const std::string& path) {
     if (!tensor.defined()) return {"tensor", nullptr};
     const bool is_double_complex = tensor.scalar_type() == at::kComplexDouble;
     if (tensor.layout() != at::kStrided ||
@@ -132,7 +132,7 @@ class TreeWriter {
       refuse(
           fmt::format("the tensor '{}' has layout {} and type {}, which a safetensors file cannot hold; "
                       "save a dense tensor of plain numbers",
-                      place, c10::str(tensor.layout()), c10::toString(tensor.scalar_type())));
+                      path, c10::str(tensor.layout()), c10::toString(tensor.scalar_type())));
     }
     Json properties = Json::object();
     if (tensor.requires_grad()) properties["grad"] = true;
@@ -141,7 +141,7 @@ class TreeWriter {
     if (kept.is_non_overlapping_and_dense() && !kept.is_contiguous())
       properties["strides"] = kept.strides().vec();
     if (is_double_complex) kept = at::view_as_real(kept);
-    std::string name = place;
+    std::string name = path;
     while (!names_.insert(name).second) name += "_";
     tensors_.emplace_back(name, kept.contiguous());
     return {"tensor", std::move(name), std::move(properties)};

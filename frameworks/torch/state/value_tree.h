@@ -13,8 +13,8 @@
 
 namespace rueda {
 
-// Purpose: what an archive holds, without LibTorch's archive around it, which writes a program and adds up
-// checksums of all bytes. A value; its tensors are shared.
+// Purpose: the contents of an archive, without LibTorch's archive around it, which writes a program and adds
+// up checksums of all bytes. A value; its tensors are shared.
 struct ValueTree {
   struct Node {
     c10::IValue value;                      // unless there is a tree
@@ -36,8 +36,8 @@ struct ValueTree {
 ValueTree tree_of(torch::serialize::InputArchive& archive);
 void write(torch::serialize::OutputArchive& archive, const ValueTree& tree);
 
-// The tree as a safetensors file (to_bytes() of an archive), and back. Both throw InvalidArgument for what is
-// no data. The second runs no code, and believes nothing: the bytes may come from anywhere.
+// The tree as a safetensors file (to_bytes() of an archive), and back. Both throw InvalidArgument for a value
+// that is no data. The second runs no code, and believes nothing: the bytes may come from anywhere.
 std::string to_bytes(const ValueTree& tree);
 ValueTree value_tree_of(const std::string& bytes);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations over a Link have in common.
+// The common part of the operations over a Link.
 #pragma once
 
 #include <string_view>
@@ -12,18 +12,18 @@ namespace rueda {
 
 // Whom to talk to, and how.
 struct Route {
-  Channel* wire = nullptr;
-  // For what tells how much is to come over `wire`. Never abandoned: so every rank knows its schedule.
+  Channel* channel = nullptr;
+  // For what tells how much is to come over `channel`. Never abandoned: so every rank knows its schedule.
   Channel* sizes = nullptr;
   const Memory* memory = nullptr;
   Group group;
   std::int64_t chunk_bytes = 1;
 };
 
-// Purpose: one rank's part of an operation, as a Work is. Owned by a Work and stepped by it. Where
-// `wire->abandoned()` it goes through what is left of its schedule, but reads and writes nothing; memory that
-// it had not got by then it does not need any more. Its constructor gets no memory that may be missing: that
-// is for the first step, which may throw WorkFailure and can be repeated abandoned.
+// Purpose: one rank's part of an operation. Owned by a Work and stepped by it. Once `channel->abandoned()` it
+// goes through the rest of its schedule, but reads and writes no tensor. After that it allocates nothing. The
+// first step allocates memory, not the constructor. That step may throw WorkFailure, and can be repeated
+// abandoned.
 class Algorithm {
  public:
   using Step = Work::Step;

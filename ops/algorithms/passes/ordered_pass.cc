@@ -32,7 +32,7 @@ OrderedPass::OrderedPass(Job job)
 }
 
 Work::Step OrderedPass::step() {
-  if (scratch_.size() == 0 && rounds_ > 0 && others_ > 0 && !job_.route.wire->abandoned()) {
+  if (scratch_.size() == 0 && rounds_ > 0 && others_ > 0 && !job_.route.channel->abandoned()) {
     const std::int64_t slots = std::min(kDepth, rounds_) * others_;
     scratch_ = job_.route.memory->get("values of other ranks",
                                       static_cast<std::size_t>(slots * piece_elements_ * value_size_));
@@ -62,12 +62,12 @@ bool OrderedPass::receive() {
     Round& messages = receiving_.emplace_back();
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank peer = group.rank_at(group.neighbour(-distance));
-      messages.messages.push_back(job_.route.wire->receive(peer, {slot(round, distance), bytes}));
+      messages.messages.push_back(job_.route.channel->receive(peer, {slot(round, distance), bytes}));
     }
     moved = true;
   }
   while (!receiving_.empty() && receiving_.front().finished()) {
-    if (!job_.route.wire->abandoned()) combine(combined_);
+    if (!job_.route.channel->abandoned()) combine(combined_);
     receiving_.pop_front();
     ++combined_;
     moved = true;
@@ -84,7 +84,7 @@ bool OrderedPass::send() {
     for (Rank distance = 1; distance < group.size; ++distance) {
       const Rank index = group.neighbour(distance);
       const Piece part = piece(index, round);
-      messages.messages.push_back(job_.route.wire->send(
+      messages.messages.push_back(job_.route.channel->send(
           group.rank_at(index),
           {at(job_.input, part.begin * value_size_), static_cast<std::size_t>(part.count * value_size_)}));
     }
@@ -98,7 +98,7 @@ bool OrderedPass::send() {
   return moved;
 }
 
-// What has come in a round, and what was here.
+// Combines the pieces that came in a round with this rank's own piece.
 void OrderedPass::combine(std::int64_t round) {
   const Group& group = job_.route.group;
   const ScaledReduction& reduction = job_.reduction;

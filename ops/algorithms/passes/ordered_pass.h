@@ -15,14 +15,14 @@
 
 namespace rueda {
 
-// Purpose: what the reducing half of a ring_pass does, in another order. Part of a Work. Segments are cut
-// into pieces; those of two rounds are under way at a time. Cost: (n-1)/n of the vector sent and received, as
-// by a ring and for 16-bit floats half of that, since values travel and no partial sums; but between all
-// pairs of ranks. Scratch of 16 chunks, and of 8 KiB a rank at least.
+// Purpose: reduce-scatters a vector in the fixed order. Part of a Work. Segments are cut into pieces; pieces
+// of two rounds are under way at a time. Cost: (n-1)/n of the vector sent and received, as by a ring. It
+// sends original values, so 16-bit floats take half the bytes of a ring. All pairs of ranks exchange
+// messages. Scratch of 16 chunks, and of 8 KiB a rank at least.
 class OrderedPass final : public Algorithm {
  public:
   // Segment i of `input` is elements [bounds[i], bounds[i + 1]); this rank's goes to `output`, which may be
-  // its place in `input`. Both may be null where `wire` has been abandoned.
+  // the segment itself. Both may be null where `channel` has been abandoned.
   struct Job {
     Route route;
     ScaledReduction reduction;

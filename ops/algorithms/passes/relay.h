@@ -10,15 +10,15 @@
 
 namespace rueda {
 
-// Purpose: one rank's part of a broadcast of `bytes` at `data`, in messages of at most `chunk` bytes. Who
-// gets them from nobody has them. Part of a Work. Where the wire has been abandoned `data` may be null.
+// Purpose: one rank's part of a broadcast of `bytes` at `data`, in messages of at most `chunk` bytes. A rank
+// without a source has the bytes. Part of a Work. `data` may be null if the channel has been abandoned.
 class Relay final : public Algorithm {
  public:
-  Relay(Channel& wire, std::byte* data, std::size_t bytes, std::int64_t chunk)
-      : wire_(wire), data_(data), bytes_(bytes), chunk_(chunk) {}
+  Relay(Channel& channel, std::byte* data, std::size_t bytes, std::int64_t chunk)
+      : channel_(channel), data_(data), bytes_(bytes), chunk_(chunk) {}
 
-  void receive_from(Rank rank) { from_.emplace(wire_, rank, data_, bytes_, chunk_); }
-  void send_to(Rank rank) { to_.emplace_back(wire_, rank, data_, bytes_, chunk_); }
+  void receive_from(Rank rank) { from_.emplace(channel_, rank, data_, bytes_, chunk_); }
+  void send_to(Rank rank) { to_.emplace_back(channel_, rank, data_, bytes_, chunk_); }
 
   Step step() override {
     bool moved = from_ && from_->advance();
@@ -36,7 +36,7 @@ class Relay final : public Algorithm {
   }
 
  private:
-  Channel& wire_;
+  Channel& channel_;
   std::byte* data_;
   std::size_t bytes_;
   std::int64_t chunk_;

@@ -59,7 +59,7 @@ RingPass::RingPass(Job job)
       sent_{.peer = job_.group.rank_at(job_.group.neighbour(1))} {}
 
 Work::Step RingPass::step() {
-  if (!job_.wire->abandoned()) slots_.take_memory(*job_.memory);
+  if (!job_.channel->abandoned()) slots_.take_memory(*job_.memory);
   bool moved = retire_sends();
   moved |= post_receives();
   moved |= take_received();
@@ -85,10 +85,10 @@ bool RingPass::post_receives() {
         number >= slots_.received_count())
       break;
     if (sent_.done <= schedule_.overwrites(number)) break;
-    std::byte* place = slot ? slots_.received(number) : output_at(piece.begin);
+    std::byte* target = slot ? slots_.received(number) : output_at(piece.begin);
     const auto bytes =
         static_cast<std::size_t>(piece.count * (slot ? format_.partial_size : format_.value_size));
-    received_.in_flight.push_back(job_.wire->receive(received_.peer, {place, bytes}));
+    received_.in_flight.push_back(job_.channel->receive(received_.peer, {target, bytes}));
     ++received_.posted;
   }
   return received_.posted != before;
@@ -98,7 +98,7 @@ bool RingPass::take_received() {
   bool moved = false;
   while (!received_.in_flight.empty() && received_.in_flight.front().done()) {
     const RingSchedule::Piece piece = schedule_.received(received_.done);
-    if (in_a_slot(piece) && piece.count > 0 && !job_.wire->abandoned()) {
+    if (in_a_slot(piece) && piece.count > 0 && !job_.channel->abandoned()) {
       format_.narrow == nullptr ? take(piece) : take_compressed(piece);
       if (job_.squares && piece.complete)
         job_.squares->add_fused(piece.begin, output_at(piece.begin), piece.count);
@@ -117,7 +117,7 @@ void RingPass::take(const RingSchedule::Piece& piece) {
   if (piece.complete) format_.values.store(output_at(piece.begin), sum, piece.count, job_.postscale);
 }
 
-// What is passed on stays in the slot, in the narrow type; of what is complete every rank has those values.
+// Data to pass on stays in the slot, in the narrow type. Every rank gets those values of complete pieces.
 void RingPass::take_compressed(const RingSchedule::Piece& piece) {
   constexpr std::int64_t kBlock = 2048;
   alignas(64) std::array<float, kBlock> sum;
@@ -139,7 +139,7 @@ bool RingPass::post_sends() {
   while (sent_.posted < schedule_.messages() && sent_.posted - sent_.done < slots_.loaded_count() &&
          received_.done > schedule_.forwards(sent_.posted)) {
     const RingSchedule::Piece piece = schedule_.sent(sent_.posted);
-    sent_.in_flight.push_back(job_.wire->send(sent_.peer, source(sent_.posted, piece)));
+    sent_.in_flight.push_back(job_.channel->send(sent_.peer, source(sent_.posted, piece)));
     ++sent_.posted;
   }
   return sent_.posted != before;
@@ -164,14 +164,14 @@ ConstBytes RingPass::source(std::int64_t number, const RingSchedule::Piece& piec
   if (!piece.first) return {slots_.received(schedule_.forwards(number)), partial};
   const std::byte* own = at(job_.input, piece.begin * format_.input_size);
   if (job_.prescale.identity() && format_.partial_size == format_.input_size) return {own, partial};
-  if (!job_.wire->abandoned()) format_.input.load(slots_.loaded(number), own, piece.count, job_.prescale);
+  if (!job_.channel->abandoned()) format_.input.load(slots_.loaded(number), own, piece.count, job_.prescale);
   return {slots_.loaded(number), partial};
 }
 
 ConstBytes RingPass::compressed_source(std::int64_t number, const RingSchedule::Piece& piece) {
   const auto bytes = static_cast<std::size_t>(piece.count * format_.partial_size);
   if (!piece.first) return {slots_.received(schedule_.forwards(number)), bytes};
-  if (!job_.wire->abandoned())
+  if (!job_.channel->abandoned())
     format_.narrow->store(slots_.loaded(number), job_.input + piece.begin * format_.input_size, piece.count,
                           job_.prescale);
   return {slots_.loaded(number), bytes};

@@ -22,9 +22,9 @@ class RingPass final : public Algorithm {
  public:
   // `input` and `output` hold the vector; output[0] is element `output_origin` of it. With a gathering half
   // alone the own segment must stand in the output already, and `input` is not read. Both may be null where
-  // `wire` has been abandoned.
+  // `channel` has been abandoned.
   struct Job {
-    Channel* wire = nullptr;
+    Channel* channel = nullptr;
     const Memory* memory = nullptr;
     Group group;
     DataType dtype = DataType::uint8;

@@ -16,20 +16,20 @@ std::vector<Rank> children_of(const Group& group) {
 std::size_t TreeSum::room(const Group& group, std::size_t count) { return children_of(group).size() * count; }
 
 TreeSum::TreeSum(const Route& route, double* numbers, std::size_t count, double* room)
-    : wire_(route.wire), numbers_(numbers), count_(count), room_(room) {
+    : channel_(route.channel), numbers_(numbers), count_(count), room_(room) {
   const Group& group = route.group;
   const std::size_t bytes = count * sizeof(double);
   auto* own = reinterpret_cast<std::byte*>(numbers);
   auto* sent = reinterpret_cast<std::byte*>(room);
   for (Rank child : children_of(group)) {
     const auto offset = static_cast<std::int64_t>(from_children_.size() * bytes);
-    from_children_.emplace_back(*wire_, group.rank_at(child), at(sent, offset), bytes, route.chunk_bytes);
-    to_children_.emplace_back(*wire_, group.rank_at(child), own, bytes, route.chunk_bytes);
+    from_children_.emplace_back(*channel_, group.rank_at(child), at(sent, offset), bytes, route.chunk_bytes);
+    to_children_.emplace_back(*channel_, group.rank_at(child), own, bytes, route.chunk_bytes);
   }
   if (group.index == 0) return;
   const Rank parent = group.rank_at(group.index & (group.index - 1));
-  up_.emplace(*wire_, parent, own, bytes, route.chunk_bytes);
-  down_.emplace(*wire_, parent, own, bytes, route.chunk_bytes);
+  up_.emplace(*channel_, parent, own, bytes, route.chunk_bytes);
+  down_.emplace(*channel_, parent, own, bytes, route.chunk_bytes);
 }
 
 Work::Step TreeSum::step() {
@@ -56,7 +56,7 @@ bool TreeSum::add_children() {
   for (std::size_t child = added_; child < from_children_.size(); ++child) {
     moved |= from_children_[child].advance();
     if (child > added_ || !from_children_[child].done()) continue;
-    if (!wire_->abandoned()) {
+    if (!channel_->abandoned()) {
       for (std::size_t i = 0; i < count_; ++i) numbers_[i] += room_[child * count_ + i];
     }
     ++added_;

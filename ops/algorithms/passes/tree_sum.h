@@ -11,7 +11,7 @@
 
 namespace rueda {
 
-// Purpose: one such sum. The parent of place v is v without its lowest set bit; a rank adds what its children
+// Purpose: one such sum. The parent of index v is v without its lowest set bit; a rank adds what its children
 // v + 1, v + 2, v + 4, ... send, in this order: so neighbours are summed first, then neighbouring pairs.
 // Cost: 2 log2 p messages one after the other. Part of an Algorithm.
 class TreeSum {
@@ -19,8 +19,8 @@ class TreeSum {
   // How many numbers of memory it needs for what children send.
   static std::size_t room(const Group& group, std::size_t count);
 
-  // `numbers` are this rank's, then the sums. `room` is for room() of them. Both may be null where the wire
-  // has been abandoned.
+  // `numbers` are this rank's, then the sums. `room` is for room() of them. Both may be null where the
+  // channel has been abandoned.
   TreeSum(const Route& route, double* numbers, std::size_t count, double* room);
 
   Work::Step step();
@@ -28,7 +28,7 @@ class TreeSum {
  private:
   bool add_children();
 
-  Channel* wire_;
+  Channel* channel_;
   double* numbers_;
   std::size_t count_;
   double* room_;

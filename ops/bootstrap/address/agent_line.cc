@@ -20,7 +20,7 @@ namespace rueda {
 namespace {
 
 constexpr std::size_t kLongestPacket = 32 << 10;
-constexpr int kPatienceMs = 20;  // with a value that has not been put yet
+constexpr int kTimeoutMs = 20;  // with a value that has not been put yet
 
 // "number:device:file", as in the environment: another descriptor may have got the number since.
 bool is_identity_of(int descriptor, std::string_view identity) {
@@ -71,7 +71,7 @@ std::optional<std::string> AgentLine::get(const std::string& key, int millisecon
   return take();
 }
 
-// Where a thread listens, it alone hears: whoever heard a packet in its place would have to ring for it.
+// Only the listening thread receives packets, if there is one. Any other receiver would have to wake it.
 void AgentLine::catch_up() {
   if (!has_listener_) hear();
 }
@@ -164,8 +164,8 @@ std::string AgentLine::how_it_ended(Rank rank) {
   catch_up();
   const auto found = std::ranges::find(lost_, rank, &LostPeer::rank);
   if (found == lost_.end()) return "";
-  const std::size_t end_of_place = found->words.find(") ");
-  return end_of_place == std::string::npos ? found->words : found->words.substr(end_of_place + 2);
+  const std::size_t end_of_identity = found->words.find(") ");
+  return end_of_identity == std::string::npos ? found->words : found->words.substr(end_of_identity + 2);
 }
 
 void AgentStore::set(const std::string& key, const std::string& value) {
@@ -173,7 +173,7 @@ void AgentStore::set(const std::string& key, const std::string& value) {
 }
 
 std::optional<std::string> AgentStore::get(const std::string& key) {
-  return AgentLine::of_this_process().get(key, kPatienceMs);
+  return AgentLine::of_this_process().get(key, kTimeoutMs);
 }
 
 void AgentStore::remove(const std::string& key) { AgentLine::of_this_process().put(key, ""); }

@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongestVisit = 2s;  // of a rank at the place, with the connection
+constexpr auto kLongestVisit = 2s;  // of a rank at the endpoint, with the connection
 constexpr std::size_t kLongestCredential = 16 << 10;
 
 // Purpose: gives one text to all who connect, on a thread of its own that ends with the object. It reads
@@ -34,7 +34,7 @@ class CredentialServer {
       : listeners_(std::move(listeners)),
         credential_(std::move(credential)),
         end_(::eventfd(0, EFD_CLOEXEC)) {
-    if (!end_) cannot_start("rank 0 has no descriptor left for the place of its address; raise ulimit -n");
+    if (!end_) cannot_start("rank 0 has no descriptor left to publish its address; raise ulimit -n");
     thread_ = std::thread([this] { serve(); });
   }
   ~CredentialServer() {
@@ -99,20 +99,20 @@ std::optional<std::string> text_at(const TcpAddress& address) {
 
 class MungeAddress final : public RootAddress {
  public:
-  MungeAddress(MungePlace place, std::vector<Descriptor> listeners)
-      : place_(std::move(place)), listeners_(std::move(listeners)) {}
+  MungeAddress(MungeEndpoint endpoint, std::vector<Descriptor> listeners)
+      : endpoint_(std::move(endpoint)), listeners_(std::move(listeners)) {}
 
   void publish(const TcpEndpoint& endpoint) override {
-    MungeText sealed = seal_by_munge(to_text(endpoint), place_.socket);
+    MungeText sealed = seal_by_munge(to_text(endpoint), endpoint_.socket);
     if (sealed.outcome != MungeText::Outcome::good) blame_munge(sealed);
     server_ = std::make_unique<CredentialServer>(std::move(listeners_), std::move(sealed.text));
   }
   // Somebody else's program may have the port by chance, or that of an older job: it is looked at again.
   std::optional<TcpEndpoint> look() override {
-    for (const TcpAddress& address : addresses_of(place_.host, place_.port)) {
+    for (const TcpAddress& address : addresses_of(endpoint_.host, endpoint_.port)) {
       const std::optional<std::string> text = text_at(address);
       if (!text || !may_be_of_munge(*text)) continue;
-      const MungeText opened = open_by_munge(*text, place_.socket);
+      const MungeText opened = open_by_munge(*text, endpoint_.socket);
       switch (opened.outcome) {
         case MungeText::Outcome::good: return endpoint_from_text(opened.text);
         case MungeText::Outcome::unreadable: break;
@@ -124,7 +124,7 @@ class MungeAddress final : public RootAddress {
   }
   void retire() override { server_.reset(); }
   std::string in_words() const override {
-    return fmt::format("{}:{}, where rank 0 gives a credential of munge", place_.host, place_.port);
+    return fmt::format("{}:{}, where rank 0 gives a credential of munge", endpoint_.host, endpoint_.port);
   }
 
  private:
@@ -139,18 +139,18 @@ class MungeAddress final : public RootAddress {
     cannot_start(fmt::format(
         "at {}:{} is a job of another user: {}. A job's ranks belong to one user; if the port is taken by "
         "chance, name another by RUEDA_STORE=HOST:PORT.",
-        place_.host, place_.port, answer.why));
+        endpoint_.host, endpoint_.port, answer.why));
   }
 
-  const MungePlace place_;
+  const MungeEndpoint endpoint_;
   std::vector<Descriptor> listeners_;  // until they are the server's
   std::unique_ptr<CredentialServer> server_;
 };
 
 }  // namespace
 
-std::unique_ptr<RootAddress> address_by_munge(MungePlace place, std::vector<Descriptor> listeners) {
-  return std::make_unique<MungeAddress>(std::move(place), std::move(listeners));
+std::unique_ptr<RootAddress> address_by_munge(MungeEndpoint endpoint, std::vector<Descriptor> listeners) {
+  return std::make_unique<MungeAddress>(std::move(endpoint), std::move(listeners));
 }
 
 }  // namespace rueda

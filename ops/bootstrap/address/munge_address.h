@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0's address for the processes of one user, at a place that everybody knows.
+// Rank 0's address for the processes of one user, at an endpoint that everybody knows.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace rueda {
 
 // Purpose: the host and the port at which rank 0 hands out its credential.
-struct MungePlace {
+struct MungeEndpoint {
   std::string host;
   std::uint16_t port = 0;
   std::string socket;  // of munge's daemon on this host; empty: libmunge's own choice
 };
 
 // Rank 0 gives a credential of munge to all that connect to `listeners`. It carries the endpoint and the
-// secret, and processes of the same user alone can open it. `listeners`: those of `place` on rank 0; none on
-// others.
-std::unique_ptr<RootAddress> address_by_munge(MungePlace place, std::vector<Descriptor> listeners);
+// secret, and processes of the same user alone can open it. `listeners`: those of `endpoint` on rank 0; none
+// on others.
+std::unique_ptr<RootAddress> address_by_munge(MungeEndpoint endpoint, std::vector<Descriptor> listeners);
 
 }  // namespace rueda

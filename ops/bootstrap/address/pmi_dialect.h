@@ -13,7 +13,7 @@ namespace rueda {
 // Throws BackendError with the remedy; `why` goes on a sentence about the process manager.
 [[noreturn]] void blame_process_manager(const std::string& why);
 
-// What PMI tells a process of itself.
+// The identity of a process, as PMI tells it.
 struct PmiProcess {
   int descriptor = -1;  // PMI_FD, a Unix stream socket
   int rank = 0;

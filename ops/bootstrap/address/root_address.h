@@ -20,14 +20,14 @@ class RootAddress {
   virtual void publish(const TcpEndpoint& endpoint) = 0;
   // On rank 0, afterwards: whether the others can see it. Does not wait.
   virtual bool settled() { return true; }
-  // On the others, again and again. Nothing as long as rank 0 has published nothing, and while its place
+  // On the others, again and again. Nothing as long as rank 0 has published nothing, and while that
   // cannot be reached. Throws BackendError where it never will be.
   virtual std::optional<TcpEndpoint> look() = 0;
   // Whether look() may take longer than some milliseconds.
   virtual bool may_block() const { return true; }
   // Once all ranks are connected, on rank 0.
   virtual void retire() {}
-  // Where it is published, for messages: "the file /shared/job/root-0".
+  // Names the address's location for messages: "the file /shared/job/root-0".
   virtual std::string in_words() const = 0;
 };
 

@@ -43,8 +43,8 @@ Descriptor connect_blocking(const TcpAddress& address) {
   if (!theirs) return {};
   Descriptor socket(::socket(theirs->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // This limits connect(), too.
-  const timeval patience{kConnectMs / 1000, 0};
-  ::setsockopt(socket.number(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const timeval timeout{kConnectMs / 1000, 0};
+  ::setsockopt(socket.number(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   ::setsockopt(socket.number(), SOL_SOCKET, SO_RCVTIMEO, &kAnswer, sizeof kAnswer);
   if (::connect(socket.number(), theirs->get(), theirs->length) != 0) return {};
   return socket;

@@ -125,7 +125,7 @@ std::optional<Envelope> StarRoot::receive() {
   return envelope;
 }
 
-// Where there is an obstacle it is looked at again soon, and no descriptor tells of its end.
+// Returns false if there is an obstacle. The caller looks again soon, as no descriptor signals its end.
 bool StarRoot::wait(Duration longest) {
   owner_.check();
   if (!obstacle_.empty()) return false;

@@ -15,7 +15,7 @@ namespace {
 
 // All ranks are there when the Welcome comes: those that still do not ask have failed. Less than the deadline
 // within which the ranks meet by TCP afterwards.
-constexpr auto kPatience = std::chrono::seconds(3);
+constexpr auto kTimeout = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -74,7 +74,7 @@ bool WelcomeRelay::drain(Time now) {
   if (!draining_) draining_ = now;
   const auto has_unsent = [](StarEdge& edge) { return edge.open() && edge.channel().has_unsent(); };
   const bool all = unsent_.empty() && std::ranges::none_of(guests_ | std::views::values, has_unsent);
-  return all || now - *draining_ > kPatience;
+  return all || now - *draining_ > kTimeout;
 }
 
 void WelcomeRelay::wait(Duration longest) {

@@ -24,9 +24,9 @@ struct ByteRing {
   alignas(64) std::byte bytes[kBytes];
 };
 
-// Purpose: the sending end. What does not fit waits here and is streamed in pieces, so that a message may be
-// longer than the ring. Neither end believes the other: a count that cannot be is an error, and nothing
-// outside the ring is touched. Owned by the background thread; borrows the ring.
+// Purpose: the sending end. Messages that do not fit wait here and are streamed in pieces, so that a message
+// may be longer than the ring. Neither end believes the other: a count that cannot be is an error, and
+// nothing outside the ring is touched. Owned by the background thread; borrows the ring.
 //
 // Why no wake-up is missed: the writer stores `written` (seq_cst), then rings the reader's doorbell; the
 // reader, about to sleep, looks at `written` after its listen(). The other way round the writer stores

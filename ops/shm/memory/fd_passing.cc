@@ -31,7 +31,7 @@ std::pair<sockaddr_un, socklen_t> address_of(std::uint64_t nonce) {
   return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
-// Who is at the other end; user -1 if that cannot be told.
+// The process at the other end; its user is -1 if that is unknown.
 ucred peer_of(int connection) {
   ucred peer{0, static_cast<uid_t>(-1), 0};
   socklen_t size = sizeof peer;
@@ -39,7 +39,7 @@ ucred peer_of(int connection) {
   return peer;
 }
 
-// Another process of this user; not one of a user that is not known here, whose number stands for many.
+// Returns true for a process of this user. User 65534 does not count, as this number stands for many users.
 bool is_ours(const ucred& peer) {
   constexpr uid_t kUnknown = 65534;
   return peer.uid == geteuid() && peer.uid != kUnknown;
@@ -72,7 +72,7 @@ void send_descriptor(int connection, int file) {
   control->cmsg_type = SCM_RIGHTS;
   control->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(control), &file, sizeof file);
-  // Who asked sees the end of the connection if this fails.
+  // The process that asked sees the end of the connection if this fails.
   static_cast<void>(sendmsg(connection, &envelope.header, MSG_NOSIGNAL));
 }
 
@@ -123,7 +123,7 @@ bool FdPassing::answer(int connection) {
   return true;
 }
 
-FdPassing::Given FdPassing::ask(const SegmentHandle& handle, std::chrono::milliseconds patience,
+FdPassing::Given FdPassing::ask(const SegmentHandle& handle, std::chrono::milliseconds timeout,
                                 const std::function<void()>& meanwhile) {
   const auto [address, size] = address_of(handle.nonce);
   const Descriptor connection = open_socket();
@@ -133,7 +133,7 @@ FdPassing::Given FdPassing::ask(const SegmentHandle& handle, std::chrono::millis
   const Proof proof = proof_of(handle);
   if (send(connection.number(), proof.data(), proof.size(), MSG_NOSIGNAL) < 0) return {};
   pollfd look{connection.number(), POLLIN, 0};
-  for (const auto end = Clock::now() + patience; Clock::now() < end;) {
+  for (const auto end = Clock::now() + timeout; Clock::now() < end;) {
     meanwhile();
     if (poll(&look, 1, 1) > 0) return {receive_descriptor(connection.number()), peer.pid};
   }

@@ -31,7 +31,7 @@ class FdPassing {
     int file = -1;
     std::int64_t process_id = 0;  // as this process sees it
   };
-  static Given ask(const SegmentHandle& handle, std::chrono::milliseconds patience,
+  static Given ask(const SegmentHandle& handle, std::chrono::milliseconds timeout,
                    const std::function<void()>& meanwhile);
 
  private:

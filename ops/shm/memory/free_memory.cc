@@ -27,9 +27,9 @@ std::optional<std::int64_t> number_of(const std::string& path, const std::string
   return std::nullopt;
 }
 
-// What one group leaves: its limit, less what it uses that cannot be given back. Nothing where that is no
-// less than `least`: most groups have no limit, and their statistics take the system longer than all the
-// rest.
+// The free bytes of one group: its limit, less the used bytes that cannot be given back. Nothing if the group
+// leaves at least `least`. Most groups have no limit, and the system takes longer for their statistics than
+// for all the rest.
 std::optional<std::int64_t> left_in_group(const std::string& limit, const std::string& usage,
                                           const std::string& statistics, const std::string& prefix,
                                           std::optional<std::int64_t> least) {

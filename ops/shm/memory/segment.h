@@ -18,7 +18,7 @@
 
 namespace rueda {
 
-// What lies in a segment. All of it is written by the rank that it belongs to, save what says otherwise.
+// The contents of a segment. Its own rank writes all of it, unless a comment says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
   static constexpr std::uint32_t kVersion = 10;
@@ -31,19 +31,19 @@ struct SegmentContents {
   static constexpr std::size_t kWideBuffers = 8;
   static constexpr std::size_t kOfferBytes = std::size_t{64} << 10;
 
-  // The member for which this rank waits, by its place from 1 on; 0: for any (PeerGroup::ring_who_awaits).
+  // The member for which this rank waits, by its index, from 1 on; 0: for any (PeerGroup::ring_who_awaits).
   using Awaited = std::atomic<std::uint32_t>;
 
-  // Where this rank is in the one-shot that uses the slot (one_shot.h).
+  // This rank's progress in the one-shot that uses the slot (one_shot.h).
   struct Flag {
     alignas(64) std::atomic<std::uint64_t> value{0};
     alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
     Awaited awaited{0};                                // to write
   };
 
-  // How far this rank is with the Plan that uses an area (staged_work.h). What is read at different times
-  // lies in lines of its own, or a store would wait for a line that a reader of something else has just
-  // taken.
+  // This rank's progress in the Plan that uses an area (staged_work.h). Words that are read at different
+  // times lie in lines of their own. Else a store would wait for a line that a reader of another word has
+  // just taken.
   struct Progress {
     alignas(64) std::atomic<std::uint64_t> written{0};
     std::atomic<std::uint64_t> taken{0};
@@ -62,13 +62,13 @@ struct SegmentContents {
 
   std::uint64_t magic = kMagic;
   std::uint32_t version = kVersion;
-  SegmentHandle window;                 // of this rank's window (window.h); its size is 0: none
-  std::atomic<std::uint32_t> ended{0};  // this rank came to the end of its job: its death is no loss
-  std::atomic<std::uint32_t> told{0};   // somebody has printed the record of this rank's end
-  std::atomic<std::uint32_t> met{0};    // this rank has mapped all that it can, and asks nobody any more
-  alignas(64) EventCountWord doorbell;  // rung by all
-  ByteRing down;                        // from the leader of the host, which writes it
-  ByteRing up;                          // to the leader, which reads it
+  SegmentHandle window;                     // of this rank's window (window.h); its size is 0: none
+  std::atomic<std::uint32_t> ended{0};      // this rank came to the end of its job: its death is no loss
+  std::atomic<std::uint32_t> told{0};       // somebody has printed the record of this rank's end
+  std::atomic<std::uint32_t> connected{0};  // this rank has mapped all that it can, and asks nobody any more
+  alignas(64) EventCountWord doorbell;      // rung by all
+  ByteRing down;                            // from the leader of the host, which writes it
+  ByteRing up;                              // to the leader, which reads it
   Flag flags[kSlots];
   alignas(64) std::byte slots[kSlots][kSlotBytes];
   Area areas[kAreas];
@@ -87,7 +87,7 @@ class Segment {
 
   // A new one for this rank, or words that name the size wanted and the remedy.
   static Result make();
-  // The one of another rank of this host, whose file is open.
+  // The segment of another rank of this host, in an opened file.
   static Result in(SharedFile::Result opened);
   static Result open(const SegmentHandle& handle);
 

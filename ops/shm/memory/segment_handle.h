@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank tells the others so that those of its host can map its memory.
+// The handle by which other ranks of the host can map a rank's memory.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace rueda {
 
-// Where shared memory is: descriptor `file` of process `process_id`. The nonce, which is in its name, tells
-// whether what is found there is what was meant. The name is public; the secret is for the ranks of the job.
+// The location of shared memory: descriptor `file` of process `process_id`. The nonce in its name tells
+// whether the right memory was found. The name is public; the secret is for the ranks of the job.
 struct SegmentHandle {
   std::int64_t process_id = 0;
   std::int32_t file = 0;

@@ -116,8 +116,8 @@ void* map(int file, std::size_t size, int kind) {
   constexpr std::size_t kSpare = SharedFile::kHugePage;
   static std::atomic<std::uintptr_t> last{0};
   const std::size_t step = (size + kSpare - 1) / kSpare * kSpare;
-  if (const std::uintptr_t place = last.load(); place > step) {
-    void* const wanted = reinterpret_cast<void*>(place - step);
+  if (const std::uintptr_t previous = last.load(); previous > step) {
+    void* const wanted = reinterpret_cast<void*>(previous - step);
     void* const memory = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_SHARED | kind, file, 0);
     if (memory == MAP_FAILED) return memory;
     if (begins_huge_page(memory)) {
@@ -155,8 +155,8 @@ void make_huge(std::span<std::byte> pages) {
 
 // Huge pages of zeroes for a part of a file that has none, and that is mapped at `memory`. The system makes a
 // huge page only from one that has a small page already. It zeroes the rest once. Small pages that become a
-// huge one would be zeroed one by one and then copied, which takes four times as long. What the system cannot
-// do stays a hole.
+// huge one would be zeroed one by one and then copied, which takes four times as long. A page that the system
+// cannot make stays a hole.
 void claim_huge_pages(int file, std::size_t offset, std::span<std::byte> memory) {
   const std::span<std::byte> pages = huge_pages_in(memory);
   const std::size_t first = offset + static_cast<std::size_t>(pages.data() - memory.data());
@@ -188,9 +188,9 @@ Status claim_pages(std::string_view purpose, int file, std::size_t offset, std::
   return {};
 }
 
-// Maps pages that are there for this process at once, as huge ones where they are whole: fewer, quicker
-// faults here and in the processes of others, and addresses that the processor finds quickly. What the system
-// cannot do of that is done page by page, when they are touched.
+// Maps pages that are there for this process at once, and whole huge pages as such. So there are fewer and
+// quicker faults here and in other processes, and the processor finds addresses quickly. Pages that the
+// system cannot map at once are mapped one by one, when they are touched.
 void map_at_once(std::span<std::byte> memory) {
   make_huge(huge_pages_in(memory));
   madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE);

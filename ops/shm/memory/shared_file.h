@@ -13,11 +13,11 @@
 namespace rueda {
 
 // Purpose: one mapping of a memfd. The maker keeps the descriptor, through which others open it, until this
-// is destroyed; nothing is left behind then, however the process ends, and who has mapped it keeps the
-// memory. What a forked child writes is its own; what it has not written it sees as the parent goes on
-// writing it, and as zeroes when the parent has freed it: who needs a copy as of the fork makes it before.
-// Ranks that are threads of one process share one mapping. "This host" means that it can be opened through
-// /proc and that its name there holds the nonce. Any thread may use it.
+// is destroyed. Nothing is left behind then, however the process ends; a process that has mapped the file
+// keeps the memory. The writes of a forked child are its own. Pages that the child has not written follow the
+// parent's writes, and read as zeroes once the parent has freed them. A child that needs a copy as of the
+// fork makes it before. Ranks that are threads of one process share one mapping. "This host" means that it
+// can be opened through /proc and that its name there holds the nonce. Any thread may use it.
 class SharedFile {
   struct Key {};  // only make() and open() construct one
 
@@ -55,7 +55,7 @@ class SharedFile {
   void give_back(std::size_t offset, std::size_t bytes);
 
   static constexpr std::size_t kPage = 4096;
-  // What lies at a multiple of it may get such pages.
+  // Memory that lies at a multiple of this size may get huge pages.
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
   static constexpr std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 

@@ -67,9 +67,9 @@ std::optional<std::uint64_t> Window::offset_of(const void* memory, std::size_t b
   return from - begin;
 }
 
-// Next fit, round and round: what was freed last is used again last, so that a rank that is late in a job
-// that has failed does not write into somebody's new tensor. What fills a huge page begins with one, if
-// there is room.
+// Next fit, round and round: the range freed last is used again last. So a late rank of a failed job does
+// not write into somebody's new tensor. A tensor that fills a huge page begins with one, if there is
+// room.
 std::optional<std::size_t> Window::take(std::size_t bytes) {
   std::lock_guard lock(mutex_);
   std::optional<std::size_t> found;
@@ -98,15 +98,15 @@ std::optional<std::size_t> Window::take_at(std::size_t bytes, std::size_t step) 
 
 void Window::put_back(std::size_t offset, std::size_t bytes) {
   std::lock_guard lock(mutex_);
-  auto place = free_.emplace(offset, bytes).first;
-  if (const auto after = std::next(place); after != free_.end() && offset + bytes == after->first) {
-    place->second += after->second;
+  auto range = free_.emplace(offset, bytes).first;
+  if (const auto after = std::next(range); after != free_.end() && offset + bytes == after->first) {
+    range->second += after->second;
     free_.erase(after);
   }
-  if (place == free_.begin()) return;
-  if (const auto before = std::prev(place); before->first + before->second == offset) {
-    before->second += place->second;
-    free_.erase(place);
+  if (range == free_.begin()) return;
+  if (const auto before = std::prev(range); before->first + before->second == offset) {
+    before->second += range->second;
+    free_.erase(range);
   }
 }
 

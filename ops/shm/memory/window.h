@@ -31,7 +31,7 @@ class Window final : public SymmetricMemory, public std::enable_shared_from_this
   Block share(std::size_t bytes) override;
   std::shared_ptr<std::byte> open(const std::string& handle) override;
 
-  // Where [memory, memory + bytes) lies, if it does.
+  // The offset of [memory, memory + bytes) in the window; nothing if it does not lie there.
   std::optional<std::uint64_t> offset_of(const void* memory, std::size_t bytes) const;
   const std::shared_ptr<SharedFile>& file() const { return file_; }
 

@@ -18,19 +18,19 @@ constexpr std::ptrdiff_t kMostUnsettled = 16;
 }  // namespace
 
 TcpAcceptor::TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners,
-                         RankSet expected, Duration patience, bool encrypted)
+                         RankSet expected, Duration timeout, bool encrypted)
     : rank_(rank),
       secret_(secret),
       listeners_(listeners),
       expected_(std::move(expected)),
-      patience_(patience),
+      timeout_(timeout),
       encrypted_(encrypted) {}
 
 void TcpAcceptor::step(Time now) {
   for (std::size_t card = 0; card < listeners_.size(); ++card) accept(card, now);
   std::erase_if(guests_, [&](Guest& guest) {
     if (!hear(guest)) return true;
-    if (guest.known || now - guest.since <= patience_) return !guest.socket;
+    if (guest.known || now - guest.since <= timeout_) return !guest.socket;
     complain(guest, "said nothing");
     return true;
   });

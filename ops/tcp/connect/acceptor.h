@@ -17,13 +17,13 @@
 
 namespace rueda {
 
-// Purpose: the listening side of all pairs of ranks. Who does not prove in time that he is an expected peer
-// is closed; when too many do nothing the eldest goes, so that nobody can keep others out. A peer is here
-// when all the rails that it has settled on are. Part of a TcpDialer.
+// Purpose: the listening side of all pairs of ranks. A connection that does not prove in time to be an
+// expected peer is closed. When too many do nothing the eldest goes, so that nobody can keep others out. A
+// peer is here when all the rails that it has settled on are. Part of a TcpDialer.
 class TcpAcceptor {
  public:
   TcpAcceptor(Rank rank, const TcpSecret& secret, std::span<const Descriptor> listeners, RankSet expected,
-              Duration patience, bool encrypted);
+              Duration timeout, bool encrypted);
 
   void step(Time now);
   // Those of the peers that are here, each told once.
@@ -52,7 +52,7 @@ class TcpAcceptor {
   TcpSecret secret_;
   std::span<const Descriptor> listeners_;
   RankSet expected_;
-  Duration patience_;
+  Duration timeout_;
   bool encrypted_;
   std::deque<Guest> guests_;  // the eldest first
   std::map<Rank, std::vector<ConnectedRail>> rails_;

@@ -14,12 +14,12 @@ constexpr auto kPause = std::chrono::milliseconds(200);  // before all begin aga
 }  // namespace
 
 TcpConnector::TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs,
-                           Duration patience, bool encrypted)
+                           Duration timeout, bool encrypted)
     : rank_(rank),
       peer_(peer),
       own_(std::move(own)),
       theirs_(std::move(theirs)),
-      patience_(patience),
+      timeout_(timeout),
       encrypted_(encrypted),
       lanes_(own_.size()) {
   for (Lane& lane : lanes_) lane.tried.resize(theirs_.addresses.size());
@@ -133,8 +133,8 @@ void TcpConnector::leave(Lane& lane, std::string words) {
 }
 
 bool TcpConnector::expired(const Lane& lane, Time now) const {
-  if (!lane.connected) return now - lane.since > patience_;
-  return first_answer_ && now - std::max(lane.since, *first_answer_) > patience_;
+  if (!lane.connected) return now - lane.since > timeout_;
+  return first_answer_ && now - std::max(lane.since, *first_answer_) > timeout_;
 }
 
 // All that have been answered are rails; the others are closed.

@@ -15,12 +15,12 @@
 namespace rueda {
 
 // Purpose: the connecting side of one pair of ranks. Each card of ours tries the addresses of the peer, that
-// with its own index first, one after the other; no address has two rails. What does not connect within the
-// patience is left out; an answer may take until the deadline of the caller, as long as the peer has answered
-// nobody. When nobody got through, all begin again. Part of a TcpDialer.
+// with its own index first, one after the other. No address has two rails. A card that does not connect in
+// the timeout is left out. An answer may take until the deadline of the caller, as long as the peer has
+// answered nobody. When nobody got through, all begin again. Part of a TcpDialer.
 class TcpConnector {
  public:
-  TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs, Duration patience,
+  TcpConnector(Rank rank, Rank peer, std::vector<TcpAddress> own, TcpEndpoint theirs, Duration timeout,
                bool encrypted);
 
   void step(Time now);
@@ -63,7 +63,7 @@ class TcpConnector {
   Rank peer_;
   std::vector<TcpAddress> own_;
   TcpEndpoint theirs_;
-  Duration patience_;
+  Duration timeout_;
   bool encrypted_;
   std::vector<Lane> lanes_;
   std::optional<Time> first_answer_;

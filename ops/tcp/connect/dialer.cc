@@ -12,19 +12,19 @@
 namespace rueda {
 
 TcpDialer::TcpDialer(Rank rank, std::vector<TcpEndpoint> endpoints, std::vector<Descriptor> listeners,
-                     Duration patience, Duration deadline, bool encrypted)
+                     Duration timeout, Duration deadline, bool encrypted)
     : rank_(rank),
       endpoints_(std::move(endpoints)),
       listeners_(std::move(listeners)),
-      patience_(patience),
+      timeout_(timeout),
       deadline_(deadline),
       encrypted_(encrypted),
-      acceptor_(rank, endpoints_.at(rank).secret, listeners_, RankSet(0, rank), patience, encrypted) {}
+      acceptor_(rank, endpoints_.at(rank).secret, listeners_, RankSet(0, rank), timeout, encrypted) {}
 
 void TcpDialer::want(Rank peer, Time now) {
   wanted_.emplace(peer, now);
   if (peer > rank_)
-    connectors_.try_emplace(peer, rank_, peer, endpoints_.at(rank_).addresses, endpoints_.at(peer), patience_,
+    connectors_.try_emplace(peer, rank_, peer, endpoints_.at(rank_).addresses, endpoints_.at(peer), timeout_,
                             encrypted_);
 }
 

@@ -23,7 +23,7 @@ class TcpDialer {
   // The endpoints of all ranks, by rank; the listeners are those of this rank's. `deadline`: how
   // long a rank may take no connection.
   TcpDialer(Rank rank, std::vector<TcpEndpoint> endpoints, std::vector<Descriptor> listeners,
-            Duration patience, Duration deadline, bool encrypted);
+            Duration timeout, Duration deadline, bool encrypted);
 
   void want(Rank peer, Time now);
   // Ranks are wanted that are not connected yet.
@@ -46,7 +46,7 @@ class TcpDialer {
   const Rank rank_;
   const std::vector<TcpEndpoint> endpoints_;
   const std::vector<Descriptor> listeners_;
-  const Duration patience_;
+  const Duration timeout_;
   const Duration deadline_;
   const bool encrypted_;
   TcpAcceptor acceptor_;

@@ -67,27 +67,28 @@ std::unique_ptr<TcpDialer> TcpListener::dial_on_demand(Rank rank, std::span<cons
     endpoints.push_back(std::move(*endpoint));
   }
   return std::make_unique<TcpDialer>(rank, std::move(endpoints), std::move(listeners_),
-                                     from_seconds(settings_.patience), from_seconds(settings_.deadline),
+                                     from_seconds(settings_.timeout), from_seconds(settings_.deadline),
                                      settings_.encrypted);
 }
 
-TcpListener::Met TcpListener::meet(Rank rank, std::span<const std::string> hosts,
-                                   std::span<const std::string> peer_infos, const std::set<Rank>& peers,
-                                   const std::function<void()>& alive) {
-  Met met;
-  met.dialer = dial_on_demand(rank, hosts, peer_infos);
+TcpListener::Connections TcpListener::connect(Rank rank, std::span<const std::string> hosts,
+                                              std::span<const std::string> peer_infos,
+                                              const std::set<Rank>& peers,
+                                              const std::function<void()>& alive) {
+  Connections connections;
+  connections.dialer = dial_on_demand(rank, hosts, peer_infos);
   const Time begin = clock_now(), end = begin + from_seconds(settings_.deadline);
-  for (const Rank peer : peers) met.dialer->want(peer, begin);
-  while (met.dialer->busy()) {
+  for (const Rank peer : peers) connections.dialer->want(peer, begin);
+  while (connections.dialer->busy()) {
     const Time now = clock_now();
     if (now > end)
-      return {{}, nullptr, no_way(met.dialer->missing(), rank, hosts, endpoint_, settings_.deadline)};
-    met.rails.merge(met.dialer->progress(now));
-    if (!met.dialer->busy()) break;
+      return {{}, nullptr, no_way(connections.dialer->missing(), rank, hosts, endpoint_, settings_.deadline)};
+    connections.rails.merge(connections.dialer->progress(now));
+    if (!connections.dialer->busy()) break;
     alive();
-    met.dialer->sleep();
+    connections.dialer->sleep();
   }
-  return met;
+  return connections;
 }
 
 }  // namespace rueda

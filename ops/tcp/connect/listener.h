@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ranks meet before they talk by TCP.
+// The listening sockets at which ranks connect before they talk by TCP.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ namespace rueda {
 struct TcpSettings {
   std::vector<std::string>
       cards;               // names (eth0) or addresses, in the order of rails; empty: all but loopback
-  double deadline = 10.0;  // seconds to meet; and of silence, after which a peer that should answer is lost
-  double patience = 1.0;   // seconds a pair of cards may take to connect before it is left out
+  double deadline = 10.0;  // seconds to connect, and of silence after which a peer that should answer is lost
+  double timeout = 1.0;    // seconds a pair of cards may take to connect before it is left out
   bool encrypted = false;  // data; where one side of a connection wants it, it is
 };
 
@@ -39,7 +39,7 @@ class TcpListener {
 
   TcpListener(Key, const TcpSettings& settings) : settings_(settings) {}
 
-  // For the introduction of this rank; to be given to meet() of all others.
+  // For the introduction of this rank; to be given to connect() of all others.
   std::string endpoint() const { return to_bytes(endpoint_); }
 
   // Nobody connects before it has to. The hosts and peer_infos of all ranks are in their order. Throws
@@ -49,8 +49,8 @@ class TcpListener {
   // Connects to all `peers` within the deadline, as they do; to others on demand, afterwards or already while
   // it waits. An error names both ranks, their hosts, the ways that were tried, and the remedy. Calls `alive`
   // while it waits.
-  struct Met;
-  Met meet(
+  struct Connections;
+  Connections connect(
       Rank rank, std::span<const std::string> hosts, std::span<const std::string> peer_infos,
       const std::set<Rank>& peers, const std::function<void()>& alive = [] {});
 
@@ -68,7 +68,7 @@ struct TcpListener::Opened {
 
 // The rails of each peer, and of others that have come, in the same order on both sides, ready for
 // TcpLink::connect().
-struct TcpListener::Met {
+struct TcpListener::Connections {
   std::map<Rank, std::vector<ConnectedRail>> rails;
   std::unique_ptr<TcpDialer> dialer;  // to all others
   Status status;

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every framework shares."""
+"""The common part of all frameworks."""

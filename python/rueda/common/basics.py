@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's beginning and end, who is in it, and what it does."""
+"""A job's beginning and end, its ranks, and its reports."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def init(comm: Any = None, process_sets: str | Sequence[ProcessSet | Sequence[in
     store, rank, size: this process is rank `rank` of `size`, whatever a launcher says, and the ranks find one another by the store. That is a
         TCPStore, FileStore or PrefixStore of torch.distributed, or any object with set(key, value), get(key) and wait([key], timedelta).
         Threads of init() call it one at a time, and nobody once init() has returned.
-    A second call does nothing. After shutdown() it may be called again, until a rank has been lost. Raises ValueError for what cannot mean
-    anything, HorovodInternalError when ranks do not come, and RuntimeError in a worker that multiprocessing has started.
+    A second call does nothing. After shutdown() it may be called again, until a rank has been lost. Raises ValueError for arguments that
+    cannot mean anything, HorovodInternalError when ranks do not come, and RuntimeError in a worker that multiprocessing has started.
     """
     numbers = None if store is None and rank is None and size is None else _checked(store, rank, size, comm)
     if numbers is None:
@@ -63,7 +63,7 @@ _before_init: list[Callable[[], None]] = []
 
 
 def before_init(action: Callable[[], None]) -> None:
-    """What each init() that begins a job does first."""
+    """Registers an action that each init() that begins a job runs first."""
     _before_init.append(action)
 
 
@@ -101,7 +101,7 @@ _before_shutdown: list[Callable[[], None]] = []
 
 
 def before_shutdown(action: Callable[[], None]) -> None:
-    """What each shutdown() begins with."""
+    """Registers an action that each shutdown() begins with."""
     _before_shutdown.append(action)
 
 
@@ -176,7 +176,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 
 def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
-    """Writes what happens to `file_path`, as a Chrome trace (Perfetto, chrome://tracing). Called by every rank; rank 0 writes the file.
+    """Writes the job's events to `file_path`, as a Chrome trace (Perfetto, chrome://tracing). Called by every rank; rank 0 writes the file.
 
     mark_cycles: also a mark for each round of the background thread. Raises ValueError when the file cannot be written, and while a timeline
     is being written.
@@ -185,21 +185,21 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
 
 
 def stop_timeline() -> None:
-    """Ends what start_timeline() has begun; the file, of all ranks if rank 0 can reach theirs, is then complete."""
+    """Ends the timeline of start_timeline(); the file, of all ranks if rank 0 can reach theirs, is then complete."""
     _core.stop_timeline()
 
 
 def metrics() -> str:
-    """What this rank has done so far, in numbers: text in the format of Prometheus."""
+    """The work of this rank so far, in numbers: text in the format of Prometheus."""
     return _core.metrics()
 
 
 def report() -> str:
-    """What this rank is doing now, in several lines."""
+    """The present work of this rank, in several lines."""
     return _core.report()
 
 
-# What scripts written for Horovod ask about how it was built.
+# Functions by which scripts written for Horovod ask how it was built.
 
 
 def mpi_built() -> bool:

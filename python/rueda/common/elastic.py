@@ -28,7 +28,7 @@ class HostUpdateResult(enum.IntFlag):
 
 
 class _HostMessages(queue.Queue):
-    """What on_hosts_updated() has said. A program may wait for it by empty(), as with Horovod, where a thread listens."""
+    """The messages of on_hosts_updated(). A program may wait for them by empty(), as with Horovod, which has a thread for it."""
 
     def __init__(self, hear: Callable[[], None]):
         super().__init__()
@@ -115,7 +115,7 @@ class State:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Does what else is needed before training begins again: nothing here."""
+        """Prepares anything else before training begins again: nothing here."""
 
     def _raise_kept_back(self) -> None:
         """run() calls it when its function has ended: raises the failure of a step that had to be completed first. Nothing here."""
@@ -159,7 +159,7 @@ _running: list[Callable[..., Any]] = []
 
 
 def in_run() -> bool:
-    """Whether a function that run() was given is running: then all ranks of an elastic job are at one place."""
+    """Whether a function that run() was given is running: then all ranks of an elastic job are at one point of the program."""
     return bool(_running)
 
 
@@ -172,7 +172,7 @@ def _call(func, state, args, kwargs):
 
 
 def loop(func: Callable[..., Any], reset: Callable[[BaseException], None], begin: Callable[[], None] = lambda: None) -> Callable[..., Any]:
-    """run_fn(), whose reset is told of the error. begin: comes before each sync(). In an elastic job skip_sync has no effect."""
+    """run_fn() with a reset that gets the error. begin: comes before each sync(). In an elastic job skip_sync has no effect."""
 
     @functools.wraps(func)
     def wrapper(state, *args, **kwargs):
@@ -191,7 +191,7 @@ def loop(func: Callable[..., Any], reset: Callable[[BaseException], None], begin
             except InvalidOperation:
                 raise
             except HorovodInternalError as error:
-                reset(error)  # before restore(): what is in flight may write into the state until the job has ended
+                reset(error)  # before restore(): operations in flight may write into the state until the job has ended
                 state.restore()
                 skip_sync = False
             except HostsUpdatedInterrupt as interrupt:

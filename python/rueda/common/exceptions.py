@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations raise."""
+"""The exceptions of operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OutOfTurn(AssertionError, ValueError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The hosts of the job have changed; what the ranks have computed is still good.
+    """The hosts of the job have changed; the results of the ranks are still good.
 
     skip_sync: whether all ranks still have the same state, so that it need not be given to them again.
     """

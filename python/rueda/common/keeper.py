@@ -48,9 +48,9 @@ def _is_mine(connection):
 
 
 def keep(launcher: int, label: Any, write: Callable[[BinaryIO], None]) -> bool:
-    """Starts a keeper of what write() writes, for processes that `launcher` starts, and as long as that lives.
+    """Starts a keeper of the bytes that write() writes, for processes that `launcher` starts, and as long as that lives.
 
-    label: goes with it, as JSON. False where there is a keeper already, or another process is about to start one. Raises OSError where the
+    label: goes with it, as JSON. False if there is a keeper already, or another process is about to start one. Raises OSError if the
     launcher is gone, or there is no memory.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -72,7 +72,7 @@ def keep(launcher: int, label: Any, write: Callable[[BinaryIO], None]) -> bool:
 
 
 class Kept(NamedTuple):
-    """What a keeper holds: its label, and a file of the bytes."""
+    """The contents of a keeper: its label, and a file of the bytes."""
 
     connection: socket.socket
     label: Any
@@ -94,7 +94,7 @@ class Kept(NamedTuple):
 
 
 def find(launcher: int) -> Kept | None:
-    """What is kept for processes of `launcher`; None where there is nothing of this user's."""
+    """The keeper's contents for processes of `launcher`; None if there is nothing of this user's."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(_PATIENCE)
     try:

@@ -33,7 +33,7 @@ class ProcessSet:
         return self._set.size if self._set is not None else None
 
     def rank(self) -> int | None:
-        """This process's place among the members; None where the set is not registered. Raises ValueError on other processes."""
+        """This process's index among the members; None where the set is not registered. Raises ValueError on other processes."""
         if self._set is None:
             return None
         if self._set.rank < 0:
@@ -102,7 +102,7 @@ def ranks_of(ranks_or_comm):
 
 
 def ranks_in_job(process_set, job):
-    """What `process_set` is in a job of these ranks of all that were started (None: of all)."""
+    """The ranks of `process_set` in a job of these ranks of all that were started (None: of all)."""
     if process_set._world_ranks is None or job is None:
         return process_set._world_ranks or process_set.ranks
     outside = [rank for rank in process_set._world_ranks if rank not in job]
@@ -113,7 +113,7 @@ def ranks_in_job(process_set, job):
 
 
 def native(process_set):
-    """What the C++ modules take: None for all ranks. Raises ValueError for a set that is not registered."""
+    """The argument for the C++ modules: None for all ranks. Raises ValueError for a set that is not registered."""
     if process_set is global_process_set:
         return None
     if not isinstance(process_set, ProcessSet):
@@ -124,7 +124,7 @@ def native(process_set):
 
 
 def register(process_set, made):
-    """`made`, of C++, is what `process_set` stands for until remove_process_set() or shutdown()."""
+    """`process_set` stands for `made`, of C++, until remove_process_set() or shutdown()."""
     process_set._set = made
     process_set.ranks = made.ranks
     _registered.append(process_set)

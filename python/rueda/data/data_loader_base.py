@@ -10,7 +10,7 @@ from typing import Any
 
 
 class BaseDataLoader:
-    """What a loader derives from: _iterate() yields batches."""
+    """The base of a loader: _iterate() yields batches."""
 
     def __len__(self) -> int:
         """How many batches there are."""
@@ -21,7 +21,7 @@ class BaseDataLoader:
         raise NotImplementedError
 
     def _process_batch(self, batch):
-        """What becomes of a batch before the program gets it, on the program's thread."""
+        """Processes a batch before the program gets it, on the program's thread."""
         return batch
 
     def __iter__(self) -> Iterator[Any]:
@@ -30,7 +30,7 @@ class BaseDataLoader:
 
 
 class _Failure:
-    """What the loader's thread has raised."""
+    """The exception of the loader's thread."""
 
     def __init__(self, error):
         self.error = error
@@ -42,13 +42,13 @@ _END = object()
 class AsyncDataLoaderMixin:
     """Loads in a thread, so many batches ahead: class AsyncLoader(AsyncDataLoaderMixin, Loader).
 
-    async_loader_queue_size: how many batches wait at most; 0: no thread. debug_data_loader: accepted for Horovod's sake. What the loader
-    raises comes out of the program's loop. The thread ends with the epoch, or when the loop is left; each loop has its own.
+    async_loader_queue_size: how many batches wait at most; 0: no thread. debug_data_loader: accepted for Horovod's sake. An exception of
+    the loader comes out of the program's loop. The thread ends with the epoch, or when the loop is left; each loop has its own.
     """
 
     def __init__(self, async_loader_queue_size: int = 64, debug_data_loader: bool = False, *args: Any, **kwargs: Any):
         self.async_loader_queue_size = async_loader_queue_size
-        self._running: list[Any] = []  # (thread, what tells it to stop)
+        self._running: list[Any] = []  # (thread, the event that stops it)
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self) -> None:

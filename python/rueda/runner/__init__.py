@@ -24,10 +24,10 @@ _LAUNCHER_ENDS_IN = 5  # seconds after Ctrl-C; ruedarun mostly needs less than 3
 
 
 def _launcher():
-    """Where ruedarun is: beside this Python, on PATH, or where it was built."""
-    for place in (Path(sys.executable).parent / "ruedarun", shutil.which("ruedarun"), _build.RUEDARUN):
-        if place and os.access(place, os.X_OK):
-            return str(place)
+    """The path of ruedarun: beside this Python, on PATH, or in the folder in which it was built."""
+    for path in (Path(sys.executable).parent / "ruedarun", shutil.which("ruedarun"), _build.RUEDARUN):
+        if path and os.access(path, os.X_OK):
+            return str(path)
     raise FileNotFoundError("ruedarun is neither beside this Python nor on PATH; install rueda with its launcher")
 
 
@@ -43,7 +43,7 @@ def _flags(options):
 
 
 def _results(folder, ranks):
-    """What the ranks have returned, by rank; raises what the first that failed has raised. Workers of an elastic job may be more."""
+    """The results of the ranks, by rank; raises the exception of the first that failed. Workers of an elastic job may be more."""
     numbers = {*range(ranks), *(int(file.suffix[1:]) for file in Path(folder).glob("result.*"))}
     files = [Path(folder) / f"result.{number}" for number in sorted(numbers)]
     results = [pickle.loads(file.read_bytes()) if file.exists() else None for file in files]
@@ -58,14 +58,14 @@ def _results(folder, ranks):
 
 
 def _results_of_those_left(folder):
-    """What the ranks of an elastic job have returned that has ended well, in their order."""
+    """The results of the ranks of an elastic job that has ended well, in their order."""
     files = sorted(Path(folder).glob("result.*"), key=lambda file: int(file.suffix[1:]))
     results = [pickle.loads(file.read_bytes()) for file in files]
     return [result["value"] for result in results if "value" in result]
 
 
 def _status_of(command, environment):
-    """Of the launcher, when it has ended. What a signal handler raises here ends the job, and is raised after that."""
+    """Of the launcher, when it has ended. An exception of a signal handler here ends the job, and is raised after that."""
     with subprocess.Popen(command, env=environment) as launcher:
         try:
             return launcher.wait()
@@ -86,14 +86,14 @@ def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, A
         verbose: int | bool | None = None, use_gloo: bool | None = None, use_mpi: bool | None = None, mpi_args: str | None = None,
         network_interface: str | None = None, network_interfaces: Sequence[str] | None = None, executable: str | None = None,
         np: int | None = None, min_np: int | None = None, max_np: int | None = None) -> list[T]:
-    """Calls func(*args, **kwargs) on each of `num_proc` (or `np`) new ranks; returns a list of what they return, by rank.
+    """Calls func(*args, **kwargs) on each of `num_proc` (or `np`) new ranks; returns a list of their results, by rank.
 
     func, its arguments and results are given by cloudpickle, in files of a folder of this user that all hosts must see; functions of a
     notebook will do. hosts: "host1:2,host2:2"; hostfile: the same from a file; None: this machine. Others are flags of ruedarun by their
     names. use_mpi, disable_cache: accepted for Horovod's sake. Ctrl-C ends the ranks before it raises KeyboardInterrupt here.
 
-    min_num_proc (or min_np) or host_discovery_script make the job elastic: it goes on without lost ranks, and the list holds what those
-    return that end well. slots: of hosts for which the script tells no number. cooldown_range: two numbers of seconds.
+    min_num_proc (or min_np) or host_discovery_script make the job elastic: it goes on without lost ranks, and the list holds the
+    results of those that end well. slots: of hosts for which the script tells no number. cooldown_range: two numbers of seconds.
 
     Raises RuntimeError with the traceback of the rank that was first to raise, and ValueError for Gloo, which Rueda does not have.
     """
@@ -111,7 +111,7 @@ def run(func: Callable[..., T], args: Sequence[Any] = (), kwargs: Mapping[str, A
     with tempfile.TemporaryDirectory(prefix="rueda-run-") as folder:
         (Path(folder) / "function").write_bytes(cloudpickle.dumps((func, args, kwargs or {})))
         command = [_launcher(), *flags, "-np", str(ranks), executable or sys.executable, "-m", "rueda.runner.task", folder]
-        # What this program can import, its ranks can.
+        # The ranks can import all that this program can import.
         paths = os.pathsep.join(path or os.getcwd() for path in [str(Path(__file__).parents[2]), *sys.path])
         status = _status_of(command, {**os.environ, "PYTHONPATH": paths})
         if status and not list(Path(folder).glob("result.*")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rueda.run starts as each rank: python -m rueda.runner.task FOLDER."""
+"""The program that rueda.run starts as each rank: python -m rueda.runner.task FOLDER."""
 
 import os
 import sys

@@ -8,7 +8,7 @@
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
-Names, arguments and defaults are those of horovod.torch; where Rueda does otherwise, the docstring says so.
+Names, arguments and defaults are those of horovod.torch; if Rueda does otherwise, the docstring says so.
 """
 
 import torch as _pytorch

@@ -13,9 +13,9 @@ from rueda.torch.operations.handles import Adasum
 
 
 class AdasumReducer(LocalReducer):
-    """What _torch.GradientReducer is for gradients, for the change that a step makes to each parameter, as Horovod has it.
+    """Reduces the change that a step makes to each parameter, as _torch.GradientReducer does gradients; like Horovod's.
 
-    Purpose: each rank steps on its own gradients; then every parameter becomes what it was, plus the Adasum of the ranks' changes. So the
+    Purpose: each rank steps on its own gradients; then every parameter becomes its old value plus the Adasum of the ranks' changes. So the
     state of the optimizer (momentum, say) is each rank's own. Used by the thread that steps.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranks must have alike before they reduce together."""
+"""The agreement of ranks before they reduce together."""
 
 import collections
 import itertools
@@ -21,7 +21,7 @@ def restart_prefixes():
 
 
 def check_agreed(mine, process_set):
-    """Raises, in the same words on every rank, where the ranks of the set describe what they reduce by different texts."""
+    """Raises, in the same words on every rank, if the ranks of the set describe their reductions by different texts."""
     gathered = allgather_object(mine, process_set=process_set)
     first, *others = zip(process_set.ranks, gathered)
     for rank, theirs in others:

@@ -27,10 +27,10 @@ basics.before_shutdown(_let_go_of_graphs)
 
 class CapturedStep:
     """A step that is a graph. Calling it runs the graph on the current stream, and returns `outputs`. All ranks call it equally often, and
-    in the same order beside other graphs and operations on devices; what of these was begun before has been waited for. A run that
+    in the same order beside other graphs and operations on devices; those begun before have been waited for. A run that
     other ranks do not make waits on the device for ever, and nobody says so.
 
-    outputs: what the step returned when it was captured. Each run writes its tensors anew.
+    outputs: the result of the step when it was captured. Each run writes its tensors anew.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class CapturedStep:
         _steps.add(self)
 
     def __call__(self) -> Any:
-        """Raises HorovodInternalError where the job cannot go on: the graph would wait for ever. ValueError when that job is over."""
+        """Raises HorovodInternalError if the job cannot go on: the graph would wait for ever. ValueError when that job is over."""
         _torch.check_job(self._job)
         self._graph.replay()
         return self.outputs
@@ -50,12 +50,12 @@ def capture(step: Callable[[], Any], warmup: int = 3, process_set: ProcessSet = 
     """Makes a graph of step(), a function without arguments, on this rank's current CUDA device. Every rank of the set calls it.
 
     step() runs `warmup` times as it is, then once more to be captured, which computes nothing. It reads its batch from tensors that stay,
-    which the program fills before each run. What it reduces becomes a part of the graph: calls of NCCL, without the host. What belongs to
+    which the program fills before each run. Its reductions become a part of the graph: calls of NCCL, without the host. Work of
     the host happens in the capture alone: optimizers must be capturable (torch.optim.AdamW(..., capturable=True)), and a value must not be
     read on the host. After shutdown() the result is of no use any more.
 
-    Raises what step() raises; HorovodInternalError on ranks whose step went well, with the words of the other, and where NCCL does not
-    connect the ranks; ValueError where there is no device.
+    Raises the exception of step(); HorovodInternalError on ranks whose step went well, with the words of the other, and if NCCL does not
+    connect the ranks; ValueError if there is no device.
     """
     members = native(process_set)
     if not torch.cuda.is_available():
@@ -74,7 +74,7 @@ def capture(step: Callable[[], Any], warmup: int = 3, process_set: ProcessSet = 
             with torch.cuda.graph(captured._graph, stream=stream):
                 try:
                     captured.outputs = step()
-                except BaseException as error:  # what ends the capture of half a step says less
+                except BaseException as error:  # the error of a capture of half a step says less
                     failure = error
         except Exception:
             if failure is None:

@@ -10,11 +10,11 @@ import torch
 
 
 class Compressor:
-    """What a compressor of one's own derives from: two static methods."""
+    """The base of a compressor of one's own: two static methods."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """The tensor that travels, and what decompress() needs to know."""
+        """The tensor that travels, and the context of decompress()."""
         raise NotImplementedError
 
     @staticmethod
@@ -69,7 +69,7 @@ class TopkCompressor(NoneCompressor):
 
 
 class PowerSGD:
-    """Gradients travel as two factors of `rank` columns and rows, and what these lack is added to the next step's (frameworks/torch/README.md).
+    """Gradients travel as two factors of `rank` columns and rows, and their error is added to the next step's (frameworks/torch/README.md).
 
     For a DistributedOptimizer or DistributedDataParallel. Of parameters of float32 and float64, seen as matrices of their first dimension
     and all others, for which that is at most half the bytes; others travel whole, and so do those of `without`. factors: how the factors

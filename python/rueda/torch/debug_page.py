@@ -18,7 +18,7 @@ __all__ = ["GroupsHandler"]
 class GroupsHandler(FlightRecorderHandler):
     """The records of all ranks, compared as torchfrtrace does, and as JSON. Needs TORCH_FR_BUFFER_SIZE."""
 
-    RECORD = "rueda_trace_json"  # what each rank's server knows
+    RECORD = "rueda_trace_json"  # the name of the handler of each rank's server
 
     def routes(self):
         return [Route("/rueda", self._compared), Route("/rueda_json", self._as_json)]

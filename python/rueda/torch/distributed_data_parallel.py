@@ -23,19 +23,19 @@ _NOT_NEEDED = ("bucket_cap_mb", "check_reduction", "dim", "find_unused_parameter
 
 
 class DistributedDataParallel(torch.nn.Module):
-    """`module`, whose gradients are averages over all ranks when backward() returns.
+    """Wraps `module`. Its gradients are averages over all ranks when backward() returns.
 
         model = hvd.DistributedDataParallel(Net())
         optimizer = torch.optim.AdamW(model.parameters())  # any optimizer of torch, as it is
 
     Collective: every rank of the process set makes it, with the same module; then all have the parameters and buffers of the first.
-    backward() is collective, and raises what fails: ranks run as many passes. A parameter without a gradient on some ranks counts as zeros
+    backward() is collective, and raises its error: ranks run as many passes. A parameter without a gradient on some ranks counts as zeros
     there, on all ranks has none; nothing need be said about it. module: as `.module`; state_dict() has its names after "module.".
     device_ids, output_device: None, or empty; tensors are in host memory.
     broadcast_buffers: a forward pass in training begins with the buffers of the first rank on all; passes in eval() and under no_grad()
         communicate nothing (those of torch do).
     init_sync: False leaves parameters and buffers as they are; they are the same then already.
-    process_set: the ranks that train together, where torch has process_group.
+    process_set: the ranks that train together (process_group in torch).
     op: Average, Sum or Adasum. compression, gradient_predivide_factor: as of hvd.DistributedOptimizer.
     Of torch's other arguments bucket_cap_mb, check_reduction, dim, find_unused_parameters, gradient_as_bucket_view and static_graph may be
     given: nothing of the kind is needed here.
@@ -104,8 +104,8 @@ class DistributedDataParallel(torch.nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it. (What counts is
-        where backward() is called; in torch it is the forward pass.)"""
+        """Backward passes in this context only add to .grad; the sum there is reduced with the next pass outside of it. (The call of
+        backward() counts; in torch the forward pass does.)"""
         if self._reducer is None:
             yield
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one rank has, given to all."""
+"""Gives the data of one rank to all."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
 
 
 _NO_LBFGS = "the state of torch.optim.LBFGS cannot be given to other ranks; broadcast the parameters alone"
-_Place = collections.namedtuple("_Place", "index shape stride dtype")
+_TensorSpec = collections.namedtuple("_TensorSpec", "index shape stride dtype")
 
 
 def _strides(tensor):
-    """Those of `tensor`, where no two elements share memory and none of it is left out; else those of a contiguous one."""
+    """Those of `tensor`, if no two elements share memory and none of it is left out; else those of a contiguous one."""
     return torch.empty_like(tensor, memory_format=torch.preserve_format).stride()
 
 
 def _without_tensors(value, tensors):
-    """`value` with a _Place for each tensor in it, which is appended to `tensors`."""
+    """`value` with a _TensorSpec for each tensor in it, which is appended to `tensors`."""
     if isinstance(value, torch.Tensor) and value.layout == torch.strided:  # others are pickled
         tensors.append(value.detach())
-        return _Place(len(tensors) - 1, value.shape, _strides(value), value.dtype)
+        return _TensorSpec(len(tensors) - 1, value.shape, _strides(value), value.dtype)
     if isinstance(value, dict):
         return {key: _without_tensors(each, tensors) for key, each in value.items()}
     if type(value) in (list, tuple):
@@ -60,8 +60,8 @@ def _without_tensors(value, tensors):
 
 
 def _with_tensors(value, tensors):
-    """What _without_tensors() took apart; new tensors are appended to `tensors`, in the same order."""
-    if isinstance(value, _Place):
+    """The value that _without_tensors() took apart; new tensors are appended to `tensors`, in the same order."""
+    if isinstance(value, _TensorSpec):
         tensors.append(torch.empty_strided(value.shape, value.stride, dtype=value.dtype))
         return tensors[-1]
     if isinstance(value, dict):
@@ -78,7 +78,7 @@ def zero_gradient(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> 
 
 
 def load_in_place(optimizer: torch.optim.Optimizer, load: Callable[[dict[str, Any]], None], state_dict: dict[str, Any]) -> None:
-    """load(state_dict), which makes new groups, whose contents then replace those of the old: a scheduler that was made before has these."""
+    """load(state_dict), which makes new groups. Their contents then replace those of the old groups, which an earlier scheduler holds."""
     groups = optimizer.param_groups
     load(state_dict)
     if optimizer.param_groups is groups:  # a distributed optimizer does this by itself
@@ -99,7 +99,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     """Every rank's optimizer gets the state and the settings of that of rank `root_rank`: moments, step counters, learning rates.
 
     The optimizer makes no step: a root without state gives none (Horovod steps on zero gradients to make one, which moves weights that
-    decay). Where an optimizer has no state, each of its parameters that is trained and has no .grad gets one of zeros, as in Horovod.
+    decay). If an optimizer has no state, each of its parameters that is trained and has no .grad gets one of zeros, as in Horovod.
     Of an optimizer with sharded=True the settings alone: each rank has its own part of the state. model: tells which parameters are sparse
     embeddings, whose zeros are sparse, too. Raises ValueError for LBFGS, whose state is no function of its parameters.
     """
@@ -142,7 +142,7 @@ def _give_zero_gradients(optimizer, model):
 
 
 def _pack(obj):
-    """(bytes, None); or, where `obj` cannot be pickled, (bytes that say so, what was raised)."""
+    """(bytes, None); or, if `obj` cannot be pickled, (bytes that say so, the exception)."""
     try:
         return b"+" + cloudpickle.dumps(obj), None
     except Exception as error:
@@ -159,7 +159,7 @@ def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None, proces
     """The object of rank `root_rank` on every rank; anything that cloudpickle can take. On the root it is `obj` itself.
 
     Only for the job's own processes: bytes are unpickled. name: pairs the calls of the ranks; those without one are paired by their order.
-    Where the root cannot pickle it, that is raised there, and a ValueError that says so on the others.
+    If the root cannot pickle it, that is raised there, and a ValueError that says so on the others.
     """
     is_root = basics.rank() == root_rank
     packed, error = _pack(obj) if is_root else (b"", None)
@@ -173,7 +173,7 @@ def allgather_object(obj: T, name: str | None = None, process_set: ProcessSet = 
     """A list of the objects of all ranks, by rank; anything that cloudpickle can take.
 
     Only for the job's own processes: bytes are unpickled. name: pairs the calls of the ranks; those without one are paired by their order.
-    Where a rank cannot pickle its object, that is raised there, and a ValueError that says so on the others.
+    If a rank cannot pickle its object, that is raised there, and a ValueError that says so on the others.
     """
     packed, error = _pack(obj)
     gathered = _torch.allgather_object(packed, name, native(process_set))

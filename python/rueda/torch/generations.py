@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an elastic job makes anew in each of its generations."""
+"""The objects that an elastic job makes anew in each of its generations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made_before_run(optimizer: Any) -> bool:
 
 
 def remake_reducers() -> None:
-    """Gives each of these optimizers a new reducer; what reductions of earlier generations have left goes. Collective; does nothing in jobs
+    """Gives each of these optimizers a new reducer; the state of earlier generations' reductions goes. Collective; does nothing in jobs
     that are not elastic."""
     optimizers = [each for each in (made() for made in _made_before_run) if each is not None]
     _made_before_run[:] = [weakref.ref(each) for each in optimizers]

@@ -11,7 +11,7 @@ def check_passes(passes):
 
 
 class LocalReducer:
-    """Does what _torch.GradientReducer does, and reduces nothing: for an optimizer outside of its process set.
+    """Has the functions of _torch.GradientReducer, and reduces nothing: for an optimizer outside of its process set.
 
     Purpose: also the base of reducers in Python, with all that needs no other rank. Used by the thread that steps.
     """
@@ -28,6 +28,9 @@ class LocalReducer:
         return True
 
     def after_step(self):
+        pass
+
+    def end_generation(self):
         pass
 
     def before_zero_grad(self):

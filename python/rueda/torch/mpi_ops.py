@@ -14,6 +14,7 @@ from rueda.torch.operations.allreduce import (allreduce, allreduce_, allreduce_a
 from rueda.torch.operations.alltoall import alltoall, alltoall_async
 from rueda.torch.operations.broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
 from rueda.torch.operations.handles import Adasum, Average, Max, Min, Product, Sum, poll, synchronize
+from rueda.torch.operations.messages import recv, recv_async, send, send_async
 from rueda.torch.operations.reducescatter import (grouped_reducescatter, grouped_reducescatter_async, reducescatter,
                                                   reducescatter_async)
 from rueda.torch.operations.rooted import (gather, gather_async, reduce, reduce_, reduce_async, reduce_async_, scatter,
@@ -26,8 +27,8 @@ __all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "al
            "gather_async", "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async",
            "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter",
            "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "local_rank", "local_size", "mpi_built",
-           "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "reduce", "reduce_", "reduce_async", "reduce_async_",
-           "reducescatter", "reducescatter_async", "rocm_built", "scatter", "scatter_async", "shutdown", "size",
+           "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "recv", "recv_async", "reduce", "reduce_", "reduce_async", "reduce_async_",
+           "reducescatter", "reducescatter_async", "rocm_built", "scatter", "scatter_async", "send", "send_async", "shutdown", "size",
            "sparse_allreduce_async", "start_timeline", "stop_timeline", "synchronize"]
 
 
@@ -35,7 +36,7 @@ def join(device: int = -1) -> int:
     """Says that this rank has no more data; others go on. Returns, when every rank has joined, the last that did.
 
     Until then joined ranks take part in allreduce (with zeros for a sum or average, which still divides by the number of all ranks; minima,
-    maxima and products leave them out, where Horovod counts zeros) and barrier; any other operation fails on the ranks that call it.
+    maxima and products leave them out; Horovod counts zeros) and barrier; any other operation fails on the ranks that call it.
     device: not used; Horovod's name for the GPU.
     """
     return _core.join()

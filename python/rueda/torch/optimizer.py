@@ -27,7 +27,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
                          process_set: ProcessSet = global_process_set, *, sync_schedule: str = "every_step", measure_norm: bool = False,
                          synchronize_in_backward: bool = True, sharded: bool = False, device_window: bool = False,
                          adasum_gradients: bool = False, leave_unused: bool = False, part_copies: int = 1) -> _Distributed:
-    """An optimizer of the class of `optimizer`, with its parameter groups and state, whose step() first reduces gradients over all ranks.
+    """An optimizer of the class of `optimizer`, with its parameter groups and state. Its step() first reduces gradients over all ranks.
 
     Collective: every rank of the process set makes it, with the same arguments. Gradients are reduced, by a thread of C++, as soon as they
     are there, while the backward pass runs on. (In an elastic job it may be made before elastic.run(), which is then where the ranks meet.)
@@ -40,7 +40,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
     backward_passes_per_step: gradients of so many backward passes add up and are reduced at once: their sum; divide the loss for a mean.
     op: Average, Sum or Adasum. By Adasum the updates are combined: each rank steps on its own gradients, and parameters change by the Adasum
         of the ranks' changes. Then synchronize() does nothing, and groups, sync_schedule, measure_norm and sharded are not for it.
-    leave_unused: a parameter that is trained, and of which no rank has a gradient, counts as one with a gradient of zeros, where there are
+    leave_unused: a parameter that is trained, and of which no rank has a gradient, counts as one with a gradient of zeros, if there are
         several ranks: synchronize() and step() set it, so weight decay and momentum move the parameter. True: .grad stays None, and the
         optimizer leaves the parameter, as in torch.
     adasum_gradients: with op=Adasum the gradients are combined instead, before the step, as by other ops. Equal for plain SGD.
@@ -54,7 +54,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
         "adaptive[:TARGET[:MOST_STEPS[:MOST_STRETCH]]]" or "one_step_late" (frameworks/torch/README.md). With others than every_step call
         flush() at the end and before a checkpoint.
     measure_norm: the norm of all gradients is found while they are reduced (grad_norm(), clip_grad_norm_()), without a pass of its own.
-    synchronize_in_backward: the last backward pass of a step returns when its gradients are reduced (and raises what fails). GradScaler,
+    synchronize_in_backward: the last backward pass of a step returns when its gradients are reduced (and raises their error). GradScaler,
         clip_grad_norm_ and whatever else looks at .grad then need neither synchronize() nor skip_synchronize(), as with
         DistributedDataParallel; and as there backward() is collective: ranks run as many passes, over parameters of the same optimizers,
         and do the same between backward() and step(). A further pass before step() is reduced, too: its gradients add to the reduced ones.
@@ -65,7 +65,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
         Inside a host the parameters become one copy for all ranks. param_groups, state and state_dict() are then of this rank's part. For
         optimizers that step each element by itself (all of torch.optim but Adafactor, LBFGS, Muon and SparseAdam), and for all ranks; not with a GradScaler.
     part_copies: of sharded=True in an elastic job: so many further ranks keep and step a copy of each part, and as many neighbours may be lost.
-    device_window: gradients on devices get places in memory that NCCL knows, from the second step on: they are reduced where they are,
+    device_window: gradients on devices get slots in memory that NCCL knows, from the second step on: they are reduced where they are,
         without packing. It takes as much device memory more as they do. Ranks call step() of several optimizers in one order.
 
     Raises ValueError for arguments that cannot mean anything, and HorovodInternalError where ranks differ in them.
@@ -83,7 +83,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Ite
 
 
 def _derived(optimizer, sharded, part_copies, process_set):
-    """An optimizer that shares what `optimizer` has, of a class that is derived from its class. Not distributed yet."""
+    """An optimizer that shares the attributes of `optimizer`, of a class that is derived from its class. Not distributed yet."""
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("torch.optim.LBFGS evaluates its closure several times in one step, which ranks would do a different number of times")
     if isinstance(optimizer, _Distributed):
@@ -101,7 +101,7 @@ def _derived(optimizer, sharded, part_copies, process_set):
     return distributed
 
 
-# What the methods below are put before.
+# The class that the methods below extend.
 _Base: Any = torch.optim.Optimizer if TYPE_CHECKING else object
 
 
@@ -110,7 +110,7 @@ _SHOWN_OPTIONS = ("backward_passes_per_step", "op", "gradient_predivide_factor",
 
 
 class _Distributed(_Base):
-    """What DistributedOptimizer() puts before the methods of an optimizer's class."""
+    """The methods that DistributedOptimizer() puts before those of an optimizer's class."""
 
     def _distribute(self, options):
         self._options = options
@@ -133,6 +133,8 @@ class _Distributed(_Base):
         self._own_reducer = self._make_reducer()
 
     def _forget_reducer(self):
+        if self._own_reducer is not None:
+            self._own_reducer.end_generation()
         self._own_reducer = None
         self._synchronized = False
 
@@ -180,7 +182,7 @@ class _Distributed(_Base):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in this context only add to .grad; what they leave is reduced with the next pass outside of it."""
+        """Backward passes in this context only add to .grad; the sum there is reduced with the next pass outside of it."""
         reducer = self._reducer
         reducer.enter_no_sync()
         try:
@@ -211,7 +213,7 @@ class _Distributed(_Base):
             self._begin_reducing()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Runs `closure` once, with gradients on; reduces what has not been; then steps, where the schedule has a step now."""
+        """Runs `closure` once, with gradients on; reduces the rest of the gradients; then steps, if the schedule has a step now."""
         self._reducer.check_parameters(self._reduced_parameters())
         # A scheduler looks at this in the optimizer that it was made for.
         self._opt_called = self._undistributed._opt_called = True
@@ -242,8 +244,8 @@ class _Distributed(_Base):
             super().zero_grad(**({} if set_to_none else {"set_to_none": False}))  # an optimizer's own may take no argument
 
     def state_dict(self) -> dict[str, Any]:
-        """As torch's, and, under "sync_schedule", what a schedule must find again when training is resumed (the outer momentum of diloco,
-        the interval of adaptive). Raises ValueError in the middle of what a schedule has begun: flush() first."""
+        """As torch's, and, under "sync_schedule", the state that a schedule needs when training is resumed (the outer momentum of
+        diloco, the interval of adaptive). Raises ValueError in the middle of a schedule's interval: flush() first."""
         if self._own_reducer is not None:
             self._own_reducer.check_flushed("state_dict()")
         state = super().state_dict()
@@ -274,13 +276,13 @@ class _Distributed(_Base):
         return self._reducer.grad_norm()
 
     def clip_grad_norm_(self, max_norm: float) -> float:
-        """grad_norm(), and gradients scaled so that it is at most `max_norm`, unless it is not finite. Returns what it was.
+        """grad_norm(), and gradients scaled so that it is at most `max_norm`, unless it is not finite. Returns the norm before.
 
         A number: with gradients on a device the host waits for it. torch.nn.utils.clip_grad_norm_ after synchronize() does not."""
         return self._reducer.clip_grad_norm_(max_norm)
 
     def flush(self, max_norm: float | None = None) -> None:
-        """Ends what the schedule has begun, with a step where gradients were kept or on their way; afterwards all ranks have the same
+        """Ends the schedule's interval, with a step if gradients were kept or on their way; afterwards all ranks have the same
         parameters. Collective; for the end, and before a checkpoint."""
         if self._reducer.flush(max_norm):
             self._step_on_reduced()

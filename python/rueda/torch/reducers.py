@@ -20,7 +20,7 @@ _TRAVELS_AS = {Compression.none: _torch.Compression.none, Compression.fp16: _tor
 
 
 def native_compression(compression: Any) -> dict[str, Any] | None:
-    """What _torch.GradientReducer is told of a compression of Rueda's; None: it is none of these."""
+    """The arguments of _torch.GradientReducer for a compression of Rueda's; None: it is none of these."""
     low_rank, without, share = 0, [], 1.0
     if compression is PowerSGD:
         compression = PowerSGD()
@@ -35,7 +35,7 @@ def native_compression(compression: Any) -> dict[str, Any] | None:
     return {"compression": travels, "compression_share": share, "low_rank": low_rank, "without_low_rank": without, "compressor": None}
 
 
-# What a Compressor of the program's own is not for, and the value that says nothing.
+# Options that a Compressor of the program's own excludes, each with its neutral value.
 _NOT_OF_COMPRESSORS = {"schedule": ("sync_schedule", "every_step"), "measure_norm": ("measure_norm", False),
                        "device_window": ("device_window", False), "sharded": ("sharded", False)}
 
@@ -80,7 +80,7 @@ def _as_lists(groups, parameters):
     return lists
 
 
-# What op=Adasum is not for, unless it is of gradients, and the value that says nothing.
+# Options that op=Adasum excludes, unless it is of gradients, each with its neutral value.
 _NOT_OF_UPDATES = {"groups": 0, "schedule": "every_step", "measure_norm": False, "sharded": False, "device_window": False,
                    "gradient_predivide_factor": 1.0}
 
@@ -123,14 +123,14 @@ def checked_names(optimizer, named_parameters):
 
 
 def names_of(optimizer, named):
-    """The name of each parameter; of one that has none, its place."""
+    """The name of each parameter; of one that has none, its index."""
     if named:
         return {parameter: name for name, parameter in named}
     return {parameter: f"allreduce.noname.{i}.{j}" for i, group in enumerate(optimizer.param_groups) for j, parameter in enumerate(group["params"])}
 
 
 def make_reducer(parameters: list[torch.Tensor], names: dict[torch.Tensor, str], options: dict[str, Any]) -> Any:
-    """What reduces the gradients of `parameters`. Collective, for the ranks of the process set; on others it reduces nothing.
+    """The reducer of the gradients of `parameters`. Collective, for the ranks of the process set; on others it reduces nothing.
 
     names: of all parameters. options: of DistributedOptimizer(), by name.
     """

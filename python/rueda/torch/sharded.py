@@ -14,12 +14,12 @@ from rueda.common.process_sets import global_process_set
 from rueda.torch.functions import settings_of
 from rueda.torch.generations import ranks_meet_later
 
-# Whose step of one element needs the other elements of its parameter.
+# Optimizers with a step of one element that needs the other elements of its parameter.
 _NOT_ELEMENTWISE = ("Adafactor", "LBFGS", "Muon", "SparseAdam")
 
 
 def check_sharded(optimizer: torch.optim.Optimizer, process_set: Any) -> None:
-    """Raises ValueError for what cannot be sharded."""
+    """Raises ValueError for an optimizer that cannot be sharded."""
     name = type(optimizer).__name__
     if name in _NOT_ELEMENTWISE or not type(optimizer).__module__.startswith("torch.optim"):
         raise ValueError(f"sharded: {name} is not known to step each element by itself; leave sharded out")
@@ -30,12 +30,12 @@ def check_sharded(optimizer: torch.optim.Optimizer, process_set: Any) -> None:
         raise ValueError("sharded: parts are for all ranks; leave process_set out, or sharded")
 
 
-# What the methods below are put before.
+# The class that the methods below extend.
 _Base: Any = object if not TYPE_CHECKING else Any
 
 
 class Sharded(_Base):
-    """What DistributedOptimizer(sharded=True) puts before the methods of a distributed optimizer. param_groups hold this rank's parts, and the
+    """The methods that DistributedOptimizer(sharded=True) puts before those of a distributed optimizer. param_groups hold this rank's parts, and the
     copies of other ranks' parts that an elastic job keeps."""
 
     _part_copies: int
@@ -54,7 +54,7 @@ class Sharded(_Base):
 
     @property
     def _step_supports_amp_scaling(self):
-        """What GradScaler.step() asks for first."""
+        """The property that GradScaler.step() asks for first."""
         raise ValueError("sharded: a GradScaler would look at this rank's part of the gradients only; leave sharded out, or train in bfloat16, "
                          "which needs no scaler")
 
@@ -82,7 +82,7 @@ class Sharded(_Base):
             group.update(of_group)
 
     def _states(self):
-        """What it keeps for each of the parts here."""
+        """The optimizer's state for each of the parts here."""
         leaves = [leaf for group in self.param_groups for leaf in group["params"]]
         return [{name: value for name, value in self.state.get(leaf, {}).items() if value is not None} for leaf in leaves]
 

@@ -17,7 +17,7 @@ class SyncBatchNorm(_BatchNorm):
     process with the whole batch.
 
     Inputs have the shape (N, C, ...) with C = num_features; ranks may have different N, also 0. In training it is collective, forward and
-    backward; in eval() it communicates nothing. On CPU too, where Horovod's raises. Arguments as of torch.nn.BatchNorm2d, and the ranks
+    backward; in eval() it communicates nothing. On CPU too (Horovod's raises there). Arguments as of torch.nn.BatchNorm2d, and the ranks
     that normalise together. In training, raises ValueError, on every rank, for an input that any of them cannot normalise.
     """
 

@@ -15,7 +15,7 @@
 // NCCL names it, and leaves it to the library.
 struct ncclComm {
   std::shared_ptr<rueda::FakeClique> clique;
-  int place = 0;
+  int rank = 0;
   std::size_t rounds = 0;
   std::vector<rueda::FakeCall> pending;  // of the round that a look is to begin
   cudaStream_t stream = nullptr;
@@ -55,14 +55,14 @@ std::string op_name(int op) {
 
 // Purpose: NCCL's functions, as the table wants them.
 struct FakeNcclCalls {
-  static bool fails(const std::string& call, int place) {
-    const auto found = present->failing_.find(place);
+  static bool fails(const std::string& call, int rank) {
+    const auto found = present->failing_.find(rank);
     return found != present->failing_.end() && found->second == call;
   }
   static ncclResult_t note(ncclComm_t comm, const std::string& call, const std::string& with = "") {
     std::lock_guard lock(present->mutex_);
-    present->calls_[comm->place].push_back(call + "(" + with + ")");
-    return fails(call, comm->place) ? ncclSystemError : ncclSuccess;
+    present->calls_[comm->rank].push_back(call + "(" + with + ")");
+    return fails(call, comm->rank) ? ncclSystemError : ncclSuccess;
   }
 
   static ncclResult_t get_version(int* version) { return *version = NCCL_VERSION_CODE, ncclSuccess; }
@@ -77,9 +77,9 @@ struct FakeNcclCalls {
     return fails("ncclGetUniqueId", 0) ? ncclSystemError : ncclSuccess;
   }
 
-  static ncclResult_t init(ncclComm_t* comm, int size, ncclUniqueId id, int place, ncclConfig_t* config) {
+  static ncclResult_t init(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
     auto made = std::make_unique<ncclComm>();
-    made->place = place;
+    made->rank = rank;
     *comm = made.get();
     {
       std::lock_guard lock(present->mutex_);
@@ -90,7 +90,7 @@ struct FakeNcclCalls {
       made->clique = clique;
       present->comms_.push_back(std::move(made));
     }
-    const ncclResult_t rc = note(*comm, "ncclCommInitRankConfig", fmt::format("{} of {}", place, size));
+    const ncclResult_t rc = note(*comm, "ncclCommInitRankConfig", fmt::format("{} of {}", rank, size));
     if (config->blocking != 0) return ncclInvalidArgument;
     return rc == ncclSuccess ? ncclInProgress : rc;
   }
@@ -100,10 +100,10 @@ struct FakeNcclCalls {
     std::unique_lock lock(present->mutex_);
     const bool connecting = comm->clique->connected < comm->clique->size;
     *state = connecting || comm->stream != nullptr ? ncclInProgress : ncclSuccess;
-    if (fails("async", comm->place)) *state = ncclSystemError;
+    if (fails("async", comm->rank)) *state = ncclSystemError;
     if (comm->finalizing && comm->held()) *state = ncclInProgress;
     if (comm->registering != nullptr) {
-      *std::exchange(comm->registering, nullptr) = comm->clique->windows[comm->place].back().memory;
+      *std::exchange(comm->registering, nullptr) = comm->clique->windows[comm->rank].back().memory;
       *state = ncclInProgress;
       return ncclSuccess;
     }
@@ -124,8 +124,8 @@ struct FakeNcclCalls {
     if (rounds.size() <= number) rounds.resize(number + 1);
     auto done = std::make_shared<FakeDevice::Point>();
     if (comm->aborted) done->passed = true;
-    rounds[number].calls[comm->place] = calls;
-    rounds[number].done[comm->place] = done;
+    rounds[number].calls[comm->rank] = calls;
+    rounds[number].done[comm->rank] = done;
     return {{[comm, number] { arrive(comm, number); }, nullptr}, {{}, done}};
   }
   static void arrive(ncclComm_t comm, std::size_t number) {
@@ -134,7 +134,7 @@ struct FakeNcclCalls {
     FakeRound& round = clique.rounds[number];
     if (++round.arrived < static_cast<std::size_t>(clique.size) || present->hangs_ || clique.aborted) return;
     run_round(clique, round, comm->factors);
-    for (auto& [place, done] : round.done) done->passed = true;
+    for (auto& [rank, done] : round.done) done->passed = true;
   }
 
   static ncclResult_t mem_alloc(void** block, std::size_t bytes) {
@@ -156,7 +156,7 @@ struct FakeNcclCalls {
     const ncclResult_t rc = note(comm, "ncclCommWindowRegister", fmt::format("{} {}", bytes, flags));
     std::lock_guard lock(present->mutex_);
     if (!present->blocks_.contains(memory)) return ncclInvalidArgument;
-    comm->clique->windows[comm->place].push_back({static_cast<std::byte*>(memory), bytes});
+    comm->clique->windows[comm->rank].push_back({static_cast<std::byte*>(memory), bytes});
     comm->registering = window;
     return rc == ncclSuccess ? ncclInProgress : rc;
   }
@@ -164,7 +164,7 @@ struct FakeNcclCalls {
     const ncclResult_t rc = note(comm, "ncclCommWindowDeregister");
     const std::lock_guard lock(present->mutex_);
     const auto is_it = [&](const FakeWindow& each) { return each.memory == window; };
-    return std::erase_if(comm->clique->windows[comm->place], is_it) == 1 ? rc : ncclInvalidArgument;
+    return std::erase_if(comm->clique->windows[comm->rank], is_it) == 1 ? rc : ncclInvalidArgument;
   }
 
   static ncclResult_t finalize(ncclComm_t comm) {
@@ -179,7 +179,7 @@ struct FakeNcclCalls {
     std::unique_lock lock(present->mutex_);
     comm->aborted = comm->clique->aborted = true;
     for (FakeRound& round : comm->clique->rounds) {
-      if (round.done.contains(comm->place)) round.done[comm->place]->passed = true;
+      if (round.done.contains(comm->rank)) round.done[comm->rank]->passed = true;
     }
     ++present->aborting_;
     for (lock.unlock(); comm->held();) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -204,7 +204,7 @@ struct FakeNcclCalls {
     bool fails = false;
     for (auto& [comm, call] : group) {
       std::lock_guard lock(present->mutex_);
-      fails |= FakeNcclCalls::fails("ncclGroupEnd", comm->place);
+      fails |= FakeNcclCalls::fails("ncclGroupEnd", comm->rank);
       comm->pending.push_back(call);
     }
     group.clear();
@@ -288,21 +288,21 @@ FakeNccl::~FakeNccl() {
   present = nullptr;
 }
 
-ncclComm_t FakeNccl::alone_of(int size, int place) {
+ncclComm_t FakeNccl::alone_of(int size, int rank) {
   ncclUniqueId id{};
-  std::snprintf(id.internal, sizeof id.internal, "alone %d %d", size, place);
+  std::snprintf(id.internal, sizeof id.internal, "alone %d %d", size, rank);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
-  FakeNcclCalls::init(&comm, size, id, place, &config);
+  FakeNcclCalls::init(&comm, size, id, rank, &config);
   comm->clique->connected = size;
-  take_calls(place);
+  take_calls(rank);
   return comm;
 }
 
-std::vector<std::string> FakeNccl::take_calls(int place) {
+std::vector<std::string> FakeNccl::take_calls(int rank) {
   std::lock_guard lock(mutex_);
-  return std::exchange(calls_[place], {});
+  return std::exchange(calls_[rank], {});
 }
 
 }  // namespace rueda

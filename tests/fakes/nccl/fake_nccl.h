@@ -29,13 +29,13 @@ class FakeNccl {
 
   const NcclLibrary& library() const { return library_; }
   // A communicator that the other members have joined, too.
-  ncclComm_t alone_of(int size, int place);
-  // What that place of any communicator has been asked, "ncclAllReduce(5 float32 sum)"; then forgotten.
-  std::vector<std::string> take_calls(int place);
-  // From now on that call fails on that place.
-  void fail(const std::string& call, int place) {
+  ncclComm_t alone_of(int size, int rank);
+  // What that rank of any communicator has been asked, "ncclAllReduce(5 float32 sum)"; then forgotten.
+  std::vector<std::string> take_calls(int rank);
+  // From now on that call fails on that rank.
+  void fail(const std::string& call, int rank) {
     std::lock_guard lock(mutex_);
-    failing_[place] = call;
+    failing_[rank] = call;
   }
   // Blocks that it has given and not got back.
   std::size_t blocks() {

@@ -43,7 +43,7 @@ Copied bytes_at(const void* memory, std::size_t bytes) {
   return {begin, begin + bytes};
 }
 
-// Results of one collective call, by place; nothing is written before all have been read.
+// Results of one collective call, by rank; nothing is written before all have been read.
 std::vector<Copied> results(const std::vector<const FakeCall*>& members, const std::vector<double>& factors) {
   const FakeCall& first = *members.front();
   const std::size_t size = members.size(), bytes = bytes_of(first);
@@ -76,12 +76,12 @@ std::vector<Copied> results(const std::vector<const FakeCall*>& members, const s
   return out;
 }
 
-// Of a place's memory: which window, and where in it; none: {-1, 0}.
+// Of a rank's memory: which window, and where in it; none: {-1, 0}.
 std::pair<int, std::ptrdiff_t> known(const std::vector<FakeWindow>& windows, const void* memory) {
-  const auto* place = static_cast<const std::byte*>(memory);
+  const auto* address = static_cast<const std::byte*>(memory);
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    if (place >= windows[i].memory && place < windows[i].memory + windows[i].bytes)
-      return {static_cast<int>(i), place - windows[i].memory};
+    if (address >= windows[i].memory && address < windows[i].memory + windows[i].bytes)
+      return {static_cast<int>(i), address - windows[i].memory};
   }
   return {-1, 0};
 }
@@ -124,8 +124,8 @@ void run_round(FakeClique& clique, FakeRound& round, const std::vector<double>& 
   if (pairs) return send_and_receive(round);
   for (std::size_t i = 0; i < first.size(); ++i) {
     std::vector<const FakeCall*> members;
-    for (int place = 0; place < clique.size; ++place) {
-      const FakeCall& call = round.calls.at(place).at(i);
+    for (int rank = 0; rank < clique.size; ++rank) {
+      const FakeCall& call = round.calls.at(rank).at(i);
       if (call.what != first[i].what || call.count != first[i].count || call.dtype != first[i].dtype ||
           call.op != first[i].op || call.peer != first[i].peer)
         throw std::runtime_error("FakeNccl: members differ in what they ask");

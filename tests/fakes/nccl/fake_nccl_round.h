@@ -27,7 +27,7 @@ struct FakeCall {
 
 // What members gave between ncclGroupStart and ncclGroupEnd.
 struct FakeRound {
-  std::map<int, std::vector<FakeCall>> calls;  // by place
+  std::map<int, std::vector<FakeCall>> calls;  // by rank
   std::size_t arrived = 0;
   std::map<int, std::shared_ptr<FakeDevice::Point>> done;
 };
@@ -42,7 +42,7 @@ struct FakeClique {
   int connected = 0;
   bool aborted = false;  // by a member: what has not been carried out will not be
   std::vector<FakeRound> rounds;
-  std::map<int, std::vector<FakeWindow>> windows;  // by place
+  std::map<int, std::vector<FakeWindow>> windows;  // by rank
 };
 
 // Carries it out; throws std::runtime_error where members do not fit together.

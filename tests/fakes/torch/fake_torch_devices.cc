@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kStreams = 4;  // of each device; 0 is the default one
 
-struct Place {
+struct DeviceState {
   std::mutex mutex;
   FakeDevice* device = nullptr;  // guarded by mutex
   std::atomic<long> host_waits{0};
@@ -35,8 +35,8 @@ struct Place {
   std::array<char, kStreams> handles{};  // their addresses name the streams
 };
 
-std::array<Place, FakeTorchDevice::kMost>& places() {
-  static std::array<Place, FakeTorchDevice::kMost> all;
+std::array<DeviceState, FakeTorchDevice::kMost>& device_states() {
+  static std::array<DeviceState, FakeTorchDevice::kMost> all;
   return all;
 }
 
@@ -46,13 +46,13 @@ thread_local std::array<c10::StreamId, FakeTorchDevice::kMost> current_streams{}
 }  // namespace
 
 FakeDevice* fake_torch::device_of(at::DeviceIndex index) {
-  Place& place = places()[static_cast<std::size_t>(index)];
-  const std::lock_guard lock(place.mutex);
-  return place.device;
+  DeviceState& state = device_states()[static_cast<std::size_t>(index)];
+  const std::lock_guard lock(state.mutex);
+  return state.device;
 }
 
 DeviceStream fake_torch::handle_of(const c10::Stream& stream) {
-  return &places()[static_cast<std::size_t>(stream.device_index())]
+  return &device_states()[static_cast<std::size_t>(stream.device_index())]
               .handles[static_cast<std::size_t>(stream.id())];
 }
 
@@ -95,15 +95,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   at::DeviceIndex deviceCount() const noexcept override { return FakeTorchDevice::kMost; }
   struct Event {
-    Place* place = nullptr;
+    DeviceState* state = nullptr;
     std::uintptr_t given = 0;  // operators, when it was recorded
     std::shared_ptr<const Fence> fence;
   };
   void record(void** event, const c10::Stream& stream, at::DeviceIndex, c10::EventFlag) const override {
     if (*event == nullptr) *event = new Event;
-    Place& place = places()[static_cast<std::size_t>(stream.device_index())];
+    DeviceState& state = device_states()[static_cast<std::size_t>(stream.device_index())];
     FakeDevice* const device = fake_torch::device_of(stream.device_index());
-    *static_cast<Event*>(*event) = {&place, place.given, device->record(fake_torch::handle_of(stream))};
+    *static_cast<Event*>(*event) = {&state, state.given, device->record(fake_torch::handle_of(stream))};
   }
   void block(void* event, const c10::Stream& stream) const override {
     static_cast<Event*>(event)->fence->hold_back(fake_torch::handle_of(stream));
@@ -115,7 +115,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   // The host waits for the device where it has given it nothing more to do meanwhile.
   void synchronizeEvent(void* event) const override {
     const auto& recorded = *static_cast<const Event*>(event);
-    if (recorded.place->given == recorded.given) ++recorded.place->host_waits;
+    if (recorded.state->given == recorded.given) ++recorded.state->host_waits;
   }
 };
 
@@ -173,8 +173,8 @@ class Call {
     for (const c10::IValue& each : arguments) look_at(each);
     if (index_ < 0) index_ = device_of_this_thread;
     drain(index_);
-    ++places()[static_cast<std::size_t>(index_)].given;
-    check_places(op, arguments);
+    ++device_states()[static_cast<std::size_t>(index_)].given;
+    check_devices(op, arguments);
     count_wait(op, arguments);
     std::vector<c10::IValue> on_host;
     for (const c10::IValue& each : arguments) on_host.push_back(to_host(each));
@@ -186,7 +186,7 @@ class Call {
       op.callBoxed(stack);
     }
     const std::size_t results = op.schema().returns().size();
-    if (places()[static_cast<std::size_t>(index_)].otherwise) change_last_bits(op, *stack);
+    if (device_states()[static_cast<std::size_t>(index_)].otherwise) change_last_bits(op, *stack);
     for (std::size_t i = stack->size() - results; i < stack->size(); ++i)
       (*stack)[i] = from_host((*stack)[i]);
     aliases_.take_over(index_);
@@ -207,7 +207,7 @@ class Call {
 
   // What a kernel reads and writes lies where it runs. A scalar may be on the host, but for the step that a
   // fused optimizer reads on the device.
-  void check_places(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
+  void check_devices(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) const {
     const std::string& name = op.schema().name();
     const bool copies = name == "aten::copy_" || name == "aten::_copy_from" || name == "aten::set_";
     const bool takes_scalars = !name.starts_with("aten::_fused_");
@@ -230,9 +230,9 @@ class Call {
     const bool crosses = copies && arguments[0].toTensor().is_cuda() != arguments[1].toTensor().is_cuda();
     const bool waits =
         crosses && !(arguments[2].toBool() && is_pinned(arguments[0]) && is_pinned(arguments[1]));
-    Place& place = places()[static_cast<std::size_t>(index_)];
-    if (reads || waits) ++place.host_waits;
-    if (copies && !crosses) ++place.copies;
+    DeviceState& state = device_states()[static_cast<std::size_t>(index_)];
+    if (reads || waits) ++state.host_waits;
+    if (copies && !crosses) ++state.copies;
   }
 
   // Or on a device.
@@ -310,30 +310,32 @@ const bool installed = install();
 bool FakeTorchDevice::possible() { return installed; }
 
 FakeTorchDevice::FakeTorchDevice(int number, FakeDevice& device) : number_(number) {
-  Place& place = places()[static_cast<std::size_t>(number)];
-  const std::lock_guard lock(place.mutex);
-  place.device = &device;
-  place.host_waits = 0;
-  place.copies = 0;
-  place.otherwise = false;
+  DeviceState& state = device_states()[static_cast<std::size_t>(number)];
+  const std::lock_guard lock(state.mutex);
+  state.device = &device;
+  state.host_waits = 0;
+  state.copies = 0;
+  state.otherwise = false;
   device_of_this_thread = static_cast<at::DeviceIndex>(number);
 }
 
 FakeTorchDevice::~FakeTorchDevice() {
-  Place& place = places()[static_cast<std::size_t>(number_)];
-  const std::lock_guard lock(place.mutex);
-  place.device = nullptr;
+  DeviceState& state = device_states()[static_cast<std::size_t>(number_)];
+  const std::lock_guard lock(state.mutex);
+  state.device = nullptr;
 }
 
 void FakeTorchDevice::compute_otherwise() const {
-  places()[static_cast<std::size_t>(number_)].otherwise = true;
+  device_states()[static_cast<std::size_t>(number_)].otherwise = true;
 }
 
 bool FakeTorchDevice::is_kept_for(const at::Tensor& tensor, c10::StreamId id) const {
   return fake_torch::is_kept_for(tensor, stream(id));
 }
 
-long FakeTorchDevice::host_waits() const { return places()[static_cast<std::size_t>(number_)].host_waits; }
-long FakeTorchDevice::copies() const { return places()[static_cast<std::size_t>(number_)].copies; }
+long FakeTorchDevice::host_waits() const {
+  return device_states()[static_cast<std::size_t>(number_)].host_waits;
+}
+long FakeTorchDevice::copies() const { return device_states()[static_cast<std::size_t>(number_)].copies; }
 
 }  // namespace rueda

@@ -45,8 +45,8 @@ class Done:
 def torch_folder() -> Path | None:
     """The package torch of the Python that runs this, without importing it."""
     found = importlib.util.find_spec("torch")
-    places = list(found.submodule_search_locations or []) if found else []
-    return Path(places[0]) if places else None
+    paths = list(found.submodule_search_locations or []) if found else []
+    return Path(paths[0]) if paths else None
 
 
 def version_of(torch: Path) -> str:
@@ -174,13 +174,13 @@ def last_words(output: str, count: int = 6) -> str:
 
 def foreign_libraries(machine: Machine, file: Path) -> list[str]:
     """Libraries that a file of the bundle needs and that come from elsewhere than the bundle, torch or the C and C++ compilers' own: each with
-    the place where the loader finds it, or "not found"."""
+    the path where the loader finds it, or "not found"."""
     of_the_system = re.compile(r"^(ld-linux|linux-vdso|lib(c|m|dl|rt|util|pthread|gcc_s|stdc\+\+)\.so)")
     foreign = []
     for line in machine.run("/lib64/ld-linux-x86-64.so.2", "--list", file, seconds=30).output.splitlines():
-        name, _, place = (part.strip() for part in line.partition("=>"))
-        place = place.split(" (")[0]
-        if not place or of_the_system.match(name) or any(Path(place).is_relative_to(folder) for folder in machine.libraries()):
+        name, _, path = (part.strip() for part in line.partition("=>"))
+        path = path.split(" (")[0]
+        if not path or of_the_system.match(name) or any(Path(path).is_relative_to(folder) for folder in machine.libraries()):
             continue
-        foreign.append(f"{name}: {place}")
+        foreign.append(f"{name}: {path}")
     return foreign

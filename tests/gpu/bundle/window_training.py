@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""window_training.py [DEVICE]: on each rank of a job, a training step whose gradients have places in a device window beside the same without, in
+"""window_training.py [DEVICE]: on each rank of a job, a training step whose gradients have slots in a device window beside the same without, in
 alternation. Rank 0 prints "WINDOW_US PLAIN_US DIFFERENCE"; the last is the largest of the parameters in the end."""
 
 from __future__ import annotations

@@ -130,10 +130,10 @@ def check_gathers():
     dist.all_gather(uneven, given((rank + 1, 2), torch.float32))
     for other in range(size):
         same(uneven[other], given((other + 1, 2), torch.float32, of=other), "all_gather of different sizes")
-    place = torch.zeros(size * 4)
-    place[4 * rank:4 * rank + 4] = given((4,), torch.float32)
-    dist.all_gather_into_tensor(place, place[4 * rank:4 * rank + 4])
-    same(place, torch.cat([given((4,), torch.float32, of=other) for other in range(size)]), "all_gather_into_tensor in place")
+    gathered = torch.zeros(size * 4)
+    gathered[4 * rank:4 * rank + 4] = given((4,), torch.float32)
+    dist.all_gather_into_tensor(gathered, gathered[4 * rank:4 * rank + 4])
+    same(gathered, torch.cat([given((4,), torch.float32, of=other) for other in range(size)]), "all_gather_into_tensor in place")
     gaps = [torch.empty(4, 3).t() for _ in range(size)]
     dist.all_gather(gaps, given((3, 4), torch.float32))
     same(gaps[size - 1], given((3, 4), torch.float32, of=size - 1), "all_gather into tensors with gaps")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """elastic_sums.py SAMPLES EPOCHS [SECONDS]: training that counts. Its parameters say how often each sample has been applied, with the sign turned:
-the gradient of a sample is 1 at its own place, and a step subtracts the sum over all ranks. Rank 0 prints in the end how many samples
+the gradient of a sample is 1 at its own index, and a step subtracts the sum over all ranks. Rank 0 prints in the end how many samples
 were applied how often. SECONDS: of work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part. STOP: until
 that file is there. MORE_EPOCHS: run() is called twice, and only the second call lasts until that worker. MISMATCHES_AT: the step in which ranks reduce different shapes. ENDS_EARLY: a
 worker that ends well in step 7. LOADERS: processes that read the samples of a rank. Where ruedarun has not started it, the rank stands for the number of the worker."""

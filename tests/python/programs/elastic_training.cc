@@ -2,7 +2,7 @@
 // elastic_training SAMPLES EPOCHS SECONDS: training that counts, and that goes on when ranks are killed.
 //
 // A small network learns in float64. A further parameter counts: the gradient of a sample is 1 at its own
-// place, and a step subtracts the sum over all ranks. In the end rank 0 prints how many samples were applied
+// index, and a step subtracts the sum over all ranks. In the end rank 0 prints how many samples were applied
 // how often, the sum of the network's parameters with weights, and how many commits were light. SECONDS: of
 // work in each step. UNTIL_WORKER: epochs go on until a worker of that number, or a higher one, takes part.
 // STOP: until that file is there.

@@ -68,7 +68,7 @@ class Trained:
 
 
 def differing(one, other, path=""):
-    """The first place where two of everything() differ in a bit; None where there is none."""
+    """The first path where two of everything() differ in a bit; None where there is none."""
     if isinstance(one, (torch.Tensor, numpy.ndarray)):
         one, other = torch.as_tensor(one), torch.as_tensor(other)
         return None if one.dtype == other.dtype and torch.equal(one, other) else path

@@ -75,8 +75,8 @@ def test_on_reset_empties_the_queue_resets_and_calls_back_in_order(arguments):
 def test_check_host_updates_raises_and_skips_sync_only_where_workers_have_left(results, skip_sync):
     state = Recorded()
     state.check_host_updates()
-    for place, result in enumerate(results):
-        state.on_hosts_updated(1.0 + place, HostUpdateResult(result))
+    for index, result in enumerate(results):
+        state.on_hosts_updated(1.0 + index, HostUpdateResult(result))
     with pytest.raises(hvd.HostsUpdatedInterrupt) as raised:
         state.check_host_updates()
     assert raised.value.skip_sync is skip_sync
@@ -257,6 +257,10 @@ class Reducer:
 
     def __init__(self, made):
         made.append(self)
+        self.ended = 0
+
+    def end_generation(self):
+        self.ended += 1
 
     def before_zero_grad(self):
         return True
@@ -320,6 +324,7 @@ def test_a_new_generation_has_no_half_finished_reduction(job, made):
     before, distributed._synchronized = distributed._reducer, True
     generations.remake_reducers()
     assert distributed._reducer is not before and not distributed._synchronized
+    assert before.ended == 1 and distributed._reducer.ended == 0
 
 
 def test_distributed_data_parallel_of_an_elastic_job_is_made_inside_run(job, monkeypatch):

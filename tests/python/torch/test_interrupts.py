@@ -18,7 +18,7 @@ class Stop(Exception):
     """What a handler raises."""
 
 
-class Place:
+class Flag:
     """A file by which rank 0 says that its handler has run."""
 
     def __init__(self):
@@ -182,36 +182,36 @@ def several_ranks(size):
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_handler_runs_and_the_wait_goes_on(name, rank):
     act = OPERATIONS[name]()
-    place, runs = Place(), []
+    flag, runs = Flag(), []
 
     def handler():
         runs.append(threading.current_thread() is threading.main_thread())
-        place.say()
+        flag.say()
 
     if rank == 0:
         with alarm(handler):
             act()
         assert runs == [True]
     else:
-        place.wait()
+        flag.wait()
         act()
-        assert place.file.exists()
+        assert flag.file.exists()
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_what_a_handler_raises_leaves_the_call(name, rank):
     act = OPERATIONS[name]()
-    place = Place()
+    flag = Flag()
 
     def handler():
-        place.say()
+        flag.say()
         raise Stop
 
     if rank == 0:
         with alarm(handler), pytest.raises(Stop):
             act()
     else:
-        place.wait()
+        flag.wait()
         try:
             act()
         except hvd.HorovodInternalError as error:
@@ -221,15 +221,15 @@ def test_what_a_handler_raises_leaves_the_call(name, rank):
 
 
 def test_a_handle_stays_valid(rank, size):
-    place = Place()
+    flag = Flag()
     tensor = torch.full((1000,), float(rank + 1))
 
     def handler():
-        place.say()
+        flag.say()
         raise Stop
 
     if rank > 0:
-        place.wait()
+        flag.wait()
     handle = hvd.allreduce_async_(tensor, name="kept", op=hvd.Sum)
     if rank == 0:
         with alarm(handler), pytest.raises(Stop):
@@ -240,16 +240,16 @@ def test_a_handle_stays_valid(rank, size):
 
 def test_memory_of_an_operation_that_is_given_up_stays_alive(rank, size):
     """Of 40 tensors in a row, of which nobody knows any more; what comes after in their place is not written."""
-    place, given_up = Place(), []
+    flag, given_up = Flag(), []
 
     def handler():
         given_up.append(True)
         if len(given_up) == 40:
-            place.say()
+            flag.say()
         raise Stop
 
     if rank > 0:
-        place.wait()
+        flag.wait()
     for i in range(40):
         tensor = torch.full((5000,), float(rank))
         if rank == 0:
@@ -265,12 +265,12 @@ def test_memory_of_an_operation_that_is_given_up_stays_alive(rank, size):
 
 
 def test_timers_tick_while_a_rank_waits(rank):
-    place, ticks = Place(), []
+    flag, ticks = Flag(), []
 
     def tick(number, frame):
         ticks.append(time.monotonic())
         if len(ticks) == 20:
-            place.say()
+            flag.say()
 
     if rank == 0:
         before = signal.signal(signal.SIGALRM, tick)
@@ -282,16 +282,16 @@ def test_timers_tick_while_a_rank_waits(rank):
             signal.signal(signal.SIGALRM, before)
         assert len(ticks) >= 20
     else:
-        place.wait()
+        flag.wait()
         hvd.barrier()
 
 
 def test_another_thread_that_waits_runs_no_handler(rank):
-    place, runs = Place(), []
+    flag, runs = Flag(), []
 
     def handler(number, frame):
         runs.append(threading.current_thread() is threading.main_thread())
-        place.say()
+        flag.say()
 
     if rank == 0:
         before = signal.signal(signal.SIGALRM, handler)
@@ -302,13 +302,13 @@ def test_another_thread_that_waits_runs_no_handler(rank):
         signal.signal(signal.SIGALRM, before)
         assert runs == [True]
     else:
-        place.wait()
+        flag.wait()
         hvd.barrier()
 
 
 @pytest.mark.parametrize("raises", [False, True])
 def test_shutdown_and_init(raises, rank):
-    first, second = Place(), Place()
+    first, second = Flag(), Flag()
 
     def handler():
         first.say()

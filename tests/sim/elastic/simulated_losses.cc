@@ -86,7 +86,7 @@ class LosingJob {
     const Rank lost = std::min<Rank>(shape.ranks, static_cast<Rank>(fates_.lost.size()) + on_lost_hosts);
     return {.least = 1,
             .most = std::max(shape.ranks, shape.ranks - lost + losses_.joins),
-            .patience = std::chrono::seconds(600),
+            .timeout = std::chrono::seconds(600),
             .resets = {}};
   }
   void plan();

@@ -18,6 +18,7 @@ void check_reducescatter(Runtime& runtime);
 void check_reduce(Runtime& runtime);
 void check_gather(Runtime& runtime);
 void check_scatter(Runtime& runtime);
+void check_messages(Runtime& runtime);
 // Of allreduce or reducescatter, which these call: averages of integers whose sums do not fit their type.
 void check_averages_of_integers(Runtime& runtime, Operation operation);
 void check_adasum(Runtime& runtime);

@@ -30,12 +30,12 @@ struct Gradients {
     return reinterpret_cast<float*>(FakeDevice::real(memory.get()) + offset);
   }
   void fill() const { std::fill_n(values(0), kGradientBytes / sizeof(float), 1.0f); }
-  Submission sum(const DeviceWindow::Place& place) {
+  Submission sum(const DeviceWindow::Slot& slot) {
     Submission submission;
-    submission.request.name = place.name;
-    submission.request.shape = {static_cast<std::int64_t>(place.bytes / sizeof(float))};
+    submission.request.name = slot.name;
+    submission.request.shape = {static_cast<std::int64_t>(slot.bytes / sizeof(float))};
     submission.request.device = DeviceKind::cuda;
-    submission.output = {memory.get() + place.offset, DataType::float32, submission.request.shape, {}};
+    submission.output = {memory.get() + slot.offset, DataType::float32, submission.request.shape, {}};
     submission.input = submission.output;
     submission.stream = this;
     submission.owner = memory;
@@ -45,10 +45,10 @@ struct Gradients {
   void reduce(Runtime& runtime) {
     fill();
     std::vector<Submission> group;
-    for (const DeviceWindow::Place& place : window().places) group.push_back(sum(place));
+    for (const DeviceWindow::Slot& slot : window().slots) group.push_back(sum(slot));
     for (const Handle& handle : runtime.submit_group(std::move(group))) wait_on_device(handle);
-    for (const DeviceWindow::Place& place : window().places)
-      EXPECT_EQ(*values(place.offset), static_cast<float>(runtime.topology().size)) << place.name;
+    for (const DeviceWindow::Slot& slot : window().slots)
+      EXPECT_EQ(*values(slot.offset), static_cast<float>(runtime.topology().size)) << slot.name;
   }
 
   std::shared_ptr<std::byte> memory;

@@ -14,7 +14,7 @@
 
 namespace rueda {
 
-// Purpose: parameters of float32, with places for gradients, whose gradients are this rank's number, from 1
+// Purpose: parameters of float32, with slots for gradients, whose gradients are this rank's number, from 1
 // on, times another factor for each. They come in the reverse order.
 struct DeviceTraining {
   DeviceTraining(Runtime& runtime, at::Device device, const std::vector<std::vector<std::int64_t>>& shapes,
@@ -39,10 +39,10 @@ struct DeviceTraining {
     optimizer->step();
   }
   at::Tensor grad(std::size_t i) const { return leaves[i].grad(); }
-  std::vector<const void*> places() const {
-    std::vector<const void*> places;
-    for (const at::Tensor& leaf : leaves) places.push_back(leaf.grad().const_data_ptr());
-    return places;
+  std::vector<const void*> gradient_addresses() const {
+    std::vector<const void*> addresses;
+    for (const at::Tensor& leaf : leaves) addresses.push_back(leaf.grad().const_data_ptr());
+    return addresses;
   }
   // Of two ranks: 1.5 times the factor of each.
   void expect_means(double mean = 1.5) const {

@@ -20,13 +20,13 @@ inline DistributedOptions by_density() {
   return options;
 }
 
-// The sum of these rows, each times its place in the list: a sparse gradient.
+// The sum of these rows, each times its position in the list: a sparse gradient.
 inline at::Tensor sparse_loss(const at::Tensor& table, const std::vector<std::int64_t>& rows) {
   namespace functional = torch::nn::functional;
   const at::Tensor found = functional::embedding(at::tensor(rows, at::kLong).to(table.device()), table,
                                                  functional::EmbeddingFuncOptions().sparse(true));
-  const at::Tensor places = at::arange(1, static_cast<double>(rows.size()) + 1, at::kDouble);
-  return (found * places.unsqueeze(1).to(table.device())).sum();
+  const at::Tensor positions = at::arange(1, static_cast<double>(rows.size()) + 1, at::kDouble);
+  return (found * positions.unsqueeze(1).to(table.device())).sum();
 }
 
 inline at::Tensor dense_gradient(const std::vector<std::int64_t>& rows) {

@@ -48,7 +48,7 @@ Config config_of_workers() {
 
 ElasticWorld::ElasticWorld(Rank first, Rank most)
     : most_(most),
-      membership_({.least = 1, .most = most, .patience = 600s, .resets = {}}, first),
+      membership_({.least = 1, .most = most, .timeout = 600s, .resets = {}}, first),
       next_(first) {
   for (Worker worker = 0; worker < first; ++worker) processes_[worker];
 }

@@ -35,7 +35,7 @@ struct LinkPart {
       Request request;
       request.name = name;
       request.shape = {static_cast<std::int64_t>(tensor.size())};
-      place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+      assign_offset(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       entries.emplace_back(plan.tensors[i].request, std::make_shared<HandleState>());

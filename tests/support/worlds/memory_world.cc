@@ -18,7 +18,7 @@
 namespace rueda {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(120);  // under a sanitizer, on a busy machine
+constexpr auto kTimeout = std::chrono::seconds(120);  // under a sanitizer, on a busy machine
 
 // Purpose: what the threads of one run share, guarded by its mutex.
 struct Run {
@@ -112,7 +112,7 @@ void run_ranks_of(Rank ranks, const std::function<void(Runtime&)>& body,
   }
   {
     std::unique_lock lock(run.mutex);
-    if (!run.changed.wait_for(lock, kPatience, [&] { return run.ended == ranks; })) give_up(run);
+    if (!run.changed.wait_for(lock, kTimeout, [&] { return run.ended == ranks; })) give_up(run);
   }
   for (std::thread& thread : threads) thread.join();
   if (run.first_failure) std::rethrow_exception(run.first_failure);

@@ -100,7 +100,7 @@ struct Job {
       welcome.process_ids.push_back(1);
       welcome.peer_infos.push_back(simulated.local_peers->peer_info());
     }
-    for (Simulated& simulated : ranks) simulated.local_peers->meet(welcome);
+    for (Simulated& simulated : ranks) simulated.local_peers->connect(welcome);
     for (std::size_t i = 1; i < ranks.size(); i += 2) {
       let_stream(ranks[i].stores.one_shot);
       let_stream(ranks[i].stores.in_place);
@@ -211,7 +211,8 @@ struct Job {
     request.name = name;
     request.dtype = running.plan.dtype;
     request.shape = {elements};
-    place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+    assign_offset(running.plan,
+                  running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     Entry& entry =
         running.entries.emplace_back(running.plan.tensors.back().request, std::make_shared<HandleState>());
     entry.submission().output = {running.result + from, request.dtype, {elements}, {}};
@@ -250,7 +251,7 @@ struct Job {
       for (std::int64_t i = first; i < first + count; ++i) result.push_back(value(plan.number, from, i));
     };
     const auto size = static_cast<std::int64_t>(members.size());
-    const auto place = std::ranges::find(members, rank) - members.begin();
+    const auto index = std::ranges::find(members, rank) - members.begin();
     if (plan.operation == Operation::broadcast) add(plan.root, 0, kElements);
     for (Rank from : members) {
       if (plan.operation == Operation::allgather) add(from, 0, rows(plan.number, from, 0));
@@ -262,8 +263,8 @@ struct Job {
       add(from, before, rows(plan.number, from, rank));
     }
     if (plan.operation != Operation::reducescatter) return result;
-    const std::int64_t begin = place * (kElements / size) + std::min(place, kElements % size);
-    const std::int64_t count = kElements / size + (place < kElements % size ? 1 : 0);
+    const std::int64_t begin = index * (kElements / size) + std::min(index, kElements % size);
+    const std::int64_t count = kElements / size + (index < kElements % size ? 1 : 0);
     for (std::int64_t i = begin; i < begin + count; ++i) {
       std::int32_t total = 0;
       for (Rank member : members) total += value(plan.number, member, i);

@@ -40,7 +40,7 @@ class MeasuredTensors {
       outputs_.push_back(make(count, layout));
       inputs_.push_back(layout == Layout::apart || layout == Layout::strided ? make(count, Layout::apart)
                                                                              : outputs_.back());
-      // Columns differ by rank in their place, not in their number.
+      // Columns differ by rank in their positions, not in their number.
       if (layout == Layout::transposed && rank % 2 == 1) {
         const Shape& shape = outputs_.back().shape;
         outputs_.back().strides = {1, shape[0]};
@@ -48,13 +48,14 @@ class MeasuredTensors {
       }
       if (layout == Layout::strided) outputs_.back().strides = {2 * outputs_.back().shape[1], 2};
       for (std::int64_t i = 0; i < count; ++i)
-        set_value(dtype, const_cast<void*>(inputs_.back().data), place(inputs_.back(), i), number(rank, i));
+        set_value(dtype, const_cast<void*>(inputs_.back().data), offset_of(inputs_.back(), i),
+                  number(rank, i));
     }
   }
 
   // Of the first tensor.
   void set_input(std::int64_t i, double value) {
-    set_value(dtype_, const_cast<void*>(inputs_.front().data), place(inputs_.front(), i), value);
+    set_value(dtype_, const_cast<void*>(inputs_.front().data), offset_of(inputs_.front(), i), value);
   }
 
   // As one Plan; what this rank has counted.
@@ -90,7 +91,7 @@ class MeasuredTensors {
   }
 
   // Where element i lies.
-  static std::int64_t place(const ConstTensorView& tensor, std::int64_t i) {
+  static std::int64_t offset_of(const ConstTensorView& tensor, std::int64_t i) {
     if (tensor.strides.empty()) return i;
     return i / tensor.shape[1] * tensor.strides[0] + i % tensor.shape[1] * tensor.strides[1];
   }
@@ -98,7 +99,7 @@ class MeasuredTensors {
   double square_sum(std::size_t tensor) const {
     long double sum = 0;
     for (std::int64_t i = 0; i < outputs_[tensor].elements(); ++i) {
-      const long double value = value_at(dtype_, outputs_[tensor].data, place(outputs_[tensor], i));
+      const long double value = value_at(dtype_, outputs_[tensor].data, offset_of(outputs_[tensor], i));
       sum += value * value;
     }
     return static_cast<double>(sum);

@@ -31,6 +31,7 @@ TEST_P(OperationsTest, Allreduce) { run(check_allreduce); }
 TEST_P(OperationsTest, Allgather) { run(check_allgather); }
 TEST_P(OperationsTest, Broadcast) { run(check_broadcast); }
 TEST_P(OperationsTest, Alltoall) { run(check_alltoall); }
+TEST_P(OperationsTest, Messages) { run(check_messages); }
 TEST_P(OperationsTest, Reduce) { run(check_reduce); }
 TEST_P(OperationsTest, Gather) { run(check_gather); }
 TEST_P(OperationsTest, Scatter) { run(check_scatter); }
@@ -81,6 +82,7 @@ TEST_P(SharedMemoryTest, Allreduce) { run(check_allreduce); }
 TEST_P(SharedMemoryTest, Allgather) { run(check_allgather); }
 TEST_P(SharedMemoryTest, Broadcast) { run(check_broadcast); }
 TEST_P(SharedMemoryTest, Alltoall) { run(check_alltoall); }
+TEST_P(SharedMemoryTest, Messages) { run(check_messages); }
 TEST_P(SharedMemoryTest, Reduce) { run(check_reduce); }
 TEST_P(SharedMemoryTest, Gather) { run(check_gather); }
 TEST_P(SharedMemoryTest, Scatter) { run(check_scatter); }
@@ -192,6 +194,48 @@ TEST(Roots, AreRanksOfTheJobInAProcessSet) {
       EXPECT_THROW(gather_async("rows", view(values), 1, scope), InvalidArgument);
     }
     barrier_async(runtime).wait();
+  });
+}
+
+// Rank 0 decides, and may have joined.
+TEST(Messages, NeedNoOtherRank) {
+  for (const std::size_t slots : {0, 8}) {
+    auto body = [](Runtime& runtime) {
+      const Rank own = runtime.topology().rank;
+      std::vector<float> values(4, static_cast<float>(own));
+      if (own > 0) {
+        const Handle handle =
+            own == 1 ? send_async("x", view(values), 2, runtime) : recv_async("x", view(values), 1, runtime);
+        handle.wait();
+        EXPECT_EQ(values, std::vector<float>(4, 1));
+      }
+      join(runtime);
+    };
+    run_ranks(3, body, {}, slots);
+  }
+}
+
+TEST(Messages, WhatCannotBeIsNamed) {
+  run_ranks(3, [](Runtime& runtime) {
+    const Rank own = runtime.topology().rank;
+    std::vector<float> values(4);
+    for (const Rank nobody : {-1, own, 3}) {
+      EXPECT_THROW(send_async("x", view(values), nobody, runtime), InvalidArgument);
+      EXPECT_THROW(recv_async("x", view(values), nobody, runtime), InvalidArgument);
+    }
+    if (own < 2) {
+      const Status status = (own == 0 ? send_async("x", view(values), 1, runtime)
+                                      : recv_async("x", view(std::span(values).first(3)), 0, runtime))
+                                .wait_status();
+      EXPECT_EQ(status.code, StatusCode::mismatch);
+      EXPECT_NE(status.message.find("message 'x' from rank 0 to rank 1"), std::string::npos)
+          << status.message;
+    }
+    const ProcessSet both = add_process_set(RankSet(0, 2), runtime);  // beside the sets of messages
+    if (own == 2) {
+      EXPECT_THROW(send_async("x", view(values), 1, both), InvalidArgument);
+    }
+    remove_process_set(both, runtime);
   });
 }
 

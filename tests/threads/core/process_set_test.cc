@@ -47,8 +47,8 @@ void check_operations(const ProcessSet& set) {
   std::vector<float> letters(static_cast<std::size_t>(set.size()), own);
   const Handle exchanged = alltoall_async("letters", view(letters), {}, set);
   exchanged.wait();
-  for (Rank place = 0; place < set.size(); ++place)
-    EXPECT_EQ(static_cast<const float*>(exchanged.output().data)[place], static_cast<float>(place));
+  for (Rank index = 0; index < set.size(); ++index)
+    EXPECT_EQ(static_cast<const float*>(exchanged.output().data)[index], static_cast<float>(index));
 
   std::vector<float> shares(static_cast<std::size_t>(2 * set.size()), 1.0f);
   const Handle scattered = reducescatter_async("shares", view(shares), {ReduceOp::sum}, set);

@@ -334,7 +334,7 @@ TEST(Runtime, ARankThatGoesWhileOthersConnectIsNamed) {
   MemoryNetwork network(1);
   for (const bool known : {true, false}) {
     RuntimeComponents components = memory_components(network, 0, 1, {});
-    components.meet = [known](const Welcome&, const RuntimeComponents::Alive&) {
+    components.on_peers_known = [known](const Welcome&, const RuntimeComponents::Alive&) {
       if (known) throw PeerGone{0};
       throw 7;
     };

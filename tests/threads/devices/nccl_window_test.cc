@@ -55,9 +55,9 @@ TEST_F(NcclWindowTest, NcclIsToldOnEveryStreamAndAllIsFreedInOrder) {
   EXPECT_EQ(nccl_.blocks(), 0u);
 }
 
-// One rank's tensor lies elsewhere now: it is copied to its place and back. NCCL's fake throws where the
+// One rank's tensor lies elsewhere now: it is copied to its slot and back. NCCL's fake throws where the
 // others pass what it knows and this one does not.
-TEST_F(NcclWindowTest, ATensorThatHasMovedStillGoesByItsPlace) {
+TEST_F(NcclWindowTest, ATensorThatHasMovedStillGoesByItsSlot) {
   run(2, [](Runtime& runtime, FakeDevice& device) {
     Gradients gradients(runtime);
     share_window_async(gradients.window(), 0, runtime).wait();
@@ -91,7 +91,7 @@ TEST_F(NcclWindowTest, OthersInItsMemoryAreKeptApart) {
 }
 
 // It brings zeros, and holds what was there.
-TEST_F(NcclWindowTest, AJoinedRanksPlacesAreLeftAlone) {
+TEST_F(NcclWindowTest, AJoinedRanksSlotsAreLeftAlone) {
   run(2, [](Runtime& runtime, FakeDevice& device) {
     Gradients gradients(runtime);
     share_window_async(gradients.window(), 0, runtime).wait();
@@ -109,8 +109,8 @@ TEST_F(NcclWindowTest, AJoinedRanksPlacesAreLeftAlone) {
   EXPECT_EQ(count(1, "ncclAllReduce(16 float32 sum)"), 1);
 }
 
-// One rank says that its tensor lies elsewhere, and holds what is in the place; all of the group go so.
-TEST_F(NcclWindowTest, WhatMustNotGoByItsPlaceDoesNot) {
+// One rank says that its tensor lies elsewhere, and holds what is in the slot; all of the group go so.
+TEST_F(NcclWindowTest, WhatMustNotGoByItsSlotDoesNot) {
   run(2, [](Runtime& runtime, FakeDevice& device) {
     Gradients gradients(runtime);
     const Handle shared = share_window_async(gradients.window(), 0, runtime);
@@ -159,7 +159,7 @@ TEST_F(NcclWindowTest, WindowsThatDifferAreAnErrorOnEveryRankAndTheNextIsNot) {
   run(3, [](Runtime& runtime, FakeDevice&) {
     Gradients gradients(runtime);
     DeviceWindow window = gradients.window();
-    if (runtime.topology().rank == 2) window.places[1].offset = 128;
+    if (runtime.topology().rank == 2) window.slots[1].offset = 128;
     const Status status = share_window_async(window, 0, runtime).wait_status();
     EXPECT_EQ(status.code, StatusCode::backend_error);
     EXPECT_THAT(status.message, HasSubstr("'b' at 64 (64 bytes), that of rank 2 'b' at 128"));
@@ -234,7 +234,7 @@ TEST_F(NcclWindowTest, WhereNcclFailsToKnowAWindowTheJobEnds) {
 }
 
 // The second of a name goes on another stream, and its tensor is there long before rank 1's first one is.
-TEST_F(NcclWindowTest, StreamsTakeTurnsInAPlace) {
+TEST_F(NcclWindowTest, StreamsTakeTurnsInASlot) {
   Config config;
   config.nccl_streams = 2;
   run(

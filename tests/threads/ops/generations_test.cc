@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 constexpr Rank kMost = 4;
 constexpr int kLastRounds = 3;
-constexpr auto kPatienceWithJob = sanitized(500s, 200s);
+constexpr auto kTimeoutWithJob = sanitized(500s, 200s);
 
 // RUEDA_GENERATIONS says it otherwise.
 std::uint64_t generations_to_form() {
@@ -122,7 +122,7 @@ class GenerationsJob {
 
   void run() {
     for (Worker worker = 0; worker < kMost; ++worker) start(worker);
-    const auto until = std::chrono::steady_clock::now() + kPatienceWithJob;
+    const auto until = std::chrono::steady_clock::now() + kTimeoutWithJob;
     std::unique_lock lock(mutex_);
     while (!threads_.empty()) {
       if (!changed_.wait_until(lock, until, [&] { return !ended_.empty() || wanted_; })) give_up();

@@ -44,6 +44,7 @@ TEST_P(HierarchyTest, Allreduce) { run(check_allreduce); }
 TEST_P(HierarchyTest, Allgather) { run(check_allgather); }
 TEST_P(HierarchyTest, Broadcast) { run(check_broadcast); }
 TEST_P(HierarchyTest, Alltoall) { run(check_alltoall); }
+TEST_P(HierarchyTest, Messages) { run(check_messages); }
 TEST_P(HierarchyTest, Reduce) { run(check_reduce); }
 TEST_P(HierarchyTest, Gather) { run(check_gather); }
 TEST_P(HierarchyTest, Scatter) { run(check_scatter); }

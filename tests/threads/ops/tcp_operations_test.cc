@@ -46,6 +46,7 @@ TEST_P(TcpOperationsTest, Allreduce) { run(check_allreduce); }
 TEST_P(TcpOperationsTest, Allgather) { run(check_allgather); }
 TEST_P(TcpOperationsTest, Broadcast) { run(check_broadcast); }
 TEST_P(TcpOperationsTest, Alltoall) { run(check_alltoall); }
+TEST_P(TcpOperationsTest, Messages) { run(check_messages); }
 TEST_P(TcpOperationsTest, Reduce) { run(check_reduce); }
 TEST_P(TcpOperationsTest, Gather) { run(check_gather); }
 TEST_P(TcpOperationsTest, Scatter) { run(check_scatter); }

@@ -50,7 +50,7 @@ void BadItems::refuse_all(const std::string& file) const {
                                        fmt::join(first_, "\n  ")));
 }
 
-// What is told names files, whose names need not be UTF-8.
+// The texts contain file names, which need not be UTF-8.
 std::vector<std::int32_t> BadItems::to_record() const {
   const std::string text = nlohmann::json{{"count", count_}, {"first", first_}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);

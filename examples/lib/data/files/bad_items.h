@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of items of a data file that cannot be used.
+// The treatment of items of a data file that cannot be used.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace rueda::examples {
 
 enum class OnBadItems : std::uint8_t { refuse, skip };  // --bad-items
 
-// Purpose: counts the bad items of one file, and keeps what is said of the first ten. A plain value.
+// Purpose: counts the bad items of one file, and keeps the texts on the first ten. A plain value.
 class BadItems {
  public:
-  // `what` names file, item and fault.
+  // The text names file, item and fault.
   void add(std::string what);
   // Runs `read`, and counts the item as bad where it throws std::runtime_error.
   template <class Read>
@@ -29,9 +29,9 @@ class BadItems {
   }
 
   std::size_t count() const { return count_; }
-  // For people, where bad items were left out: how many, and the first of them. No line where there are none.
+  // For people, if bad items were left out: their number, and the first of them. No line if there are none.
   std::vector<std::string> words(const std::string& file) const;
-  // Throws std::runtime_error with all that is known, and the remedy, where there are bad items.
+  // If there are bad items, throws std::runtime_error with all that is known and the remedy.
   void refuse_any(const std::string& file) const;
   // The same where no good item is left, so that leaving out the bad ones is no remedy.
   void refuse_all(const std::string& file) const;

@@ -20,7 +20,7 @@ namespace rueda::examples {
 namespace {
 
 // "FILE:LINE:COLUMN", both counted from 1, the column in characters.
-std::string place(const std::filesystem::path& path, std::string_view text, std::size_t byte) {
+std::string source_position(const std::filesystem::path& path, std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte, text.size()));
   const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 = 0
   const auto lines = std::count(before.begin(), before.end(), '\n');
@@ -37,12 +37,12 @@ void check_utf8(const std::filesystem::path& path, std::string_view text) {
     U8_NEXT(text.data(), position, text.size(), character);
     if (character < 0)
       throw std::runtime_error(fmt::format("{}: not valid UTF-8 (byte 0x{:02x}); convert the file to UTF-8",
-                                           place(path, text, begin),
+                                           source_position(path, text, begin),
                                            static_cast<unsigned char>(text[begin])));
   }
 }
 
-// What is open where a text ends that is cut.
+// The innermost value that is open at the end of a cut text.
 const char* open_at_end(std::string_view text) {
   std::vector<char> open;
   bool in_string = false;
@@ -113,18 +113,18 @@ nlohmann::json read_json(const std::filesystem::path& path, std::size_t most_byt
   } catch (const nlohmann::json::parse_error& error) {
     // error.byte counts from 1 and is the last byte read.
     const std::size_t byte = error.byte > 0 ? error.byte - 1 : 0;
-    throw std::runtime_error(fmt::format("{}: malformed JSON: {}", place(path, text, byte),
+    throw std::runtime_error(fmt::format("{}: malformed JSON: {}", source_position(path, text, byte),
                                          why_malformed(text, byte, error.what())));
   } catch (const nlohmann::json::exception& error) {  // a number too large
     throw std::runtime_error(fmt::format("{}: malformed JSON: {}", path.string(), cause(error.what())));
   }
 }
 
-nlohmann::json parse_json_line(std::string_view line, const std::string& place) {
+nlohmann::json parse_json_line(std::string_view line, const std::string& source) {
   try {
     return nlohmann::json::parse(line);
   } catch (const nlohmann::json::exception& error) {
-    throw std::runtime_error(fmt::format("{}: malformed JSON: {}", place, cause(error.what())));
+    throw std::runtime_error(fmt::format("{}: malformed JSON: {}", source, cause(error.what())));
   }
 }
 

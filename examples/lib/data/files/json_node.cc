@@ -8,14 +8,14 @@
 namespace rueda::examples {
 
 void JsonNode::fail(std::string_view what) const {
-  throw std::runtime_error(fmt::format("{}: {}: {}", *place_, path_.empty() ? "top level" : path_, what));
+  throw std::runtime_error(fmt::format("{}: {}: {}", *source_, path_.empty() ? "top level" : path_, what));
 }
 
 JsonNode JsonNode::member(const std::string& key) const {
   if (!value_->is_object()) fail(fmt::format("an object is needed, found {}", value_->type_name()));
   const auto found = value_->find(key);
   if (found == value_->end()) fail(fmt::format("missing \"{}\"", key));
-  return {*place_, *found, path_.empty() ? key : fmt::format("{}.{}", path_, key)};
+  return {*source_, *found, path_.empty() ? key : fmt::format("{}.{}", path_, key)};
 }
 
 std::optional<JsonNode> JsonNode::find(const std::string& key) const {
@@ -31,7 +31,7 @@ std::size_t JsonNode::size() const {
 }
 
 JsonNode JsonNode::at(std::size_t index) const {
-  return {*place_, (*value_)[index], fmt::format("{}[{}]", path_, index)};
+  return {*source_, (*value_)[index], fmt::format("{}[{}]", path_, index)};
 }
 
 std::string JsonNode::text() const {

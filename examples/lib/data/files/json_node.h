@@ -15,10 +15,10 @@ namespace rueda::examples {
 // Refers to the document and the name of the file, which must outlive it; a plain value of one thread.
 class JsonNode {
  public:
-  // The top level. `place` is the file, or the file and the line.
-  JsonNode(const std::string& place, const nlohmann::json& document) : JsonNode(place, document, "") {}
+  // The top level. `source` is the file, or the file and the line.
+  JsonNode(const std::string& source, const nlohmann::json& document) : JsonNode(source, document, "") {}
 
-  // All of these throw std::runtime_error, naming place and path, if the value is not what is asked for.
+  // All of these throw std::runtime_error, naming source and path, if the value is not of the requested kind.
   [[noreturn]] void fail(std::string_view what) const;
   JsonNode member(const std::string& key) const;
   std::optional<JsonNode> find(const std::string& key) const;  // a member, unless it is missing or null
@@ -30,16 +30,16 @@ class JsonNode {
   bool boolean() const;
 
   const nlohmann::json& value() const { return *value_; }
-  // The same value, said to be at another place, which must outlive it.
-  JsonNode at_place(const std::string& place) const { return {place, *value_, path_}; }
+  // The same value, said to be of another source, which must outlive it.
+  JsonNode with_source(const std::string& source) const { return {source, *value_, path_}; }
   // The value as a message shows it: lists and objects by their kind alone.
   std::string shown() const;
 
  private:
-  JsonNode(const std::string& place, const nlohmann::json& value, std::string path)
-      : place_(&place), value_(&value), path_(std::move(path)) {}
+  JsonNode(const std::string& source, const nlohmann::json& value, std::string path)
+      : source_(&source), value_(&value), path_(std::move(path)) {}
 
-  const std::string* place_;
+  const std::string* source_;
   const nlohmann::json* value_;
   std::string path_;
 };

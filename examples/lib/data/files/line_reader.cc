@@ -36,7 +36,7 @@ LineReader::LineReader(std::filesystem::path path, BadItems* bad, std::size_t mo
   gzbuffer(as_gzip(file_.get()), kBlock);
 }
 
-std::string LineReader::place() const { return fmt::format("{}:{}", path_.string(), number_); }
+std::string LineReader::source() const { return fmt::format("{}:{}", path_.string(), number_); }
 
 bool LineReader::next(std::string_view& line) {
   while (next_bytes(line)) {
@@ -52,7 +52,7 @@ bool LineReader::next_bytes(std::string_view& line) {
   std::size_t searched = begin_;
   std::size_t end = buffer_.find('\n', searched);
   while (end == buffer_.npos && !at_end_) {
-    searched = buffer_.size() - begin_;  // what is left moves to the front
+    searched = buffer_.size() - begin_;  // the rest moves to the front
     if (searched > most_bytes_) break;
     fill();
     end = buffer_.find('\n', searched);
@@ -62,7 +62,7 @@ bool LineReader::next_bytes(std::string_view& line) {
   ++number_;
   if (past - begin_ > most_bytes_) {
     throw std::runtime_error(fmt::format("{}: a line of more than {} bytes; is this a text file with lines?",
-                                         place(), most_bytes_));
+                                         source(), most_bytes_));
   }
   line = std::string_view(buffer_).substr(begin_, past - begin_);
   begin_ = end == buffer_.npos ? past : end + 1;
@@ -72,7 +72,7 @@ bool LineReader::next_bytes(std::string_view& line) {
   return true;
 }
 
-// Appends a block of the file behind what has not been given yet.
+// Appends a block of the file behind the bytes that have not been given yet.
 void LineReader::fill() {
   buffer_.erase(0, begin_);
   begin_ = 0;
@@ -104,7 +104,7 @@ std::optional<std::string> LineReader::fault(std::string_view line) const {
     UChar32 character;
     U8_NEXT(line.data(), position, line.size(), character);
     if (character >= 0) continue;
-    return fmt::format("{}: not valid UTF-8 (byte 0x{:02x}); convert the file to UTF-8", place(),
+    return fmt::format("{}: not valid UTF-8 (byte 0x{:02x}); convert the file to UTF-8", source(),
                        static_cast<unsigned char>(line[begin]));
   }
   return std::nullopt;

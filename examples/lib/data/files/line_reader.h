@@ -33,7 +33,7 @@ class LineReader {
 
   std::uint64_t number() const { return number_; }  // of the line given last, from 1
   // "FILE:LINE" of that line, for messages.
-  std::string place() const;
+  std::string source() const;
 
  private:
   struct Close {
@@ -49,7 +49,7 @@ class LineReader {
   std::size_t most_bytes_;
   std::unique_ptr<void, Close> file_;  // zlib's gzFile
   std::string buffer_;
-  std::size_t begin_ = 0;  // of what has not been given yet
+  std::size_t begin_ = 0;  // of the bytes that have not been given yet
   std::uint64_t number_ = 0;
   bool at_end_ = false;
 };

@@ -32,7 +32,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(bytes_, other.bytes_);  // `other` unmaps what this object had
+  std::swap(bytes_, other.bytes_);  // `other` unmaps the old file of this object
   return *this;
 }
 

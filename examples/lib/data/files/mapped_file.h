@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files whose bytes are read where the system keeps them.
+// Files that are read in place, in the page cache of the system.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the file: a Header, the key, the records and where each of them ends, each part padded to 8 bytes. The
+// In the file: a Header, the key, the records and the end of each of them, each part padded to 8 bytes. The
 // header is written last, so that a file is whole or none.
 #include "examples/lib/data/files/record_file.h"
 

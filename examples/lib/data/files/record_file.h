@@ -20,13 +20,13 @@ namespace rueda::examples {
 // a record file: whoever opens a half-written one is told so. Used by one thread.
 class RecordWriter {
  public:
-  // Makes the file, or empties one that is there; a symbolic link is refused. `key` says what is in it, for
-  // RecordFile::open.
+  // Makes the file, or empties one that is there; a symbolic link is refused. `key` describes the contents,
+  // for RecordFile::open.
   RecordWriter(std::filesystem::path path, std::string_view key);
 
   // Throws std::runtime_error, as all of this class, naming the file if it cannot be written.
   void append(std::span<const std::int32_t> record);
-  // What is written is on the disk when this returns.
+  // All written data is on the disk when this returns.
   void finish();
 
   std::size_t records() const { return ends_.size(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the sample data is.
+// The path of the sample data.
 #pragma once
 
 #include <filesystem>

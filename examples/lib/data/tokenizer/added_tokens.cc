@@ -38,7 +38,7 @@ bool begins_with_word(std::string_view text) {
   return is_of_a_word(character);
 }
 
-// Where the white space at the end of `text` begins.
+// The offset at which the white space at the end of `text` begins.
 std::size_t end_without_space(std::string_view text) {
   for (auto position = static_cast<std::int32_t>(text.size()); position > 0;) {
     const std::int32_t end = position;
@@ -115,9 +115,9 @@ TokenFinder::TokenFinder(std::span<const AddedToken> tokens, bool normalized,
     return std::tuple(first_byte(a), b.content.size()) < std::tuple(first_byte(b), a.content.size());
   });
   for (std::size_t byte = 0; byte < 256; ++byte) {
-    const auto place = std::ranges::lower_bound(
+    const auto found = std::ranges::lower_bound(
         tokens_, byte, {}, [](const AddedToken& token) { return std::size_t{first_byte(token)}; });
-    first_[byte] = static_cast<std::uint32_t>(place - tokens_.begin());
+    first_[byte] = static_cast<std::uint32_t>(found - tokens_.begin());
   }
   first_.back() = static_cast<std::uint32_t>(tokens_.size());
 }

@@ -30,7 +30,7 @@ struct AddedToken {
 };
 
 // True where a token as it is, in a text, and the normalized token, in the normalized text, are found in the
-// same places.
+// same positions.
 bool is_found_alike(const std::string& token, const NormalizerSettings& normalizer);
 
 // Gives tokens the ids that Hugging Face's library gives them: the vocabulary's, else the next after it.
@@ -60,12 +60,12 @@ class TokenFinder {
   };
 
   TokenFinder() = default;
-  // Of `tokens` those whose `normalized` is the one given; these are normalized so. Throws
-  // std::runtime_error naming a token of which nothing is left then.
+  // Uses those of `tokens` that have the same `normalized`; these are normalized so. Throws
+  // std::runtime_error naming a token that normalization makes empty.
   TokenFinder(std::span<const AddedToken> tokens, bool normalized, const NormalizerSettings& normalizer);
 
   bool empty() const { return tokens_.empty(); }
-  // In the order of their text. One that begins with white space may begin in what the one before has taken.
+  // In the order of their text. A token may begin with white space that the token before has taken.
   std::vector<Found> find(std::string_view utf8) const;
 
  private:
@@ -76,7 +76,7 @@ class TokenFinder {
   Match next(std::string_view utf8, std::size_t from) const;
 
   std::vector<AddedToken> tokens_;          // by their first byte, the longest first
-  std::array<std::uint32_t, 257> first_{};  // of each byte: where its tokens begin in tokens_
+  std::array<std::uint32_t, 257> first_{};  // of each byte: the index in tokens_ of its first token
 };
 
 }  // namespace rueda::examples

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BERT does to text before it looks for word pieces, one code point at a time, keeping where each came
-// from.
+// The steps of BERT on text before it looks for word pieces, one code point at a time. Each code point keeps
+// its origin.
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,8 @@ bool has(std::span<const AddedToken> tokens, const std::string& content) {
   return std::ranges::find(tokens, content, &AddedToken::content) != tokens.end();
 }
 
-// Settings that change no token of what Rueda reads: of padding and truncation, which Rueda does itself, of
-// text made of tokens, of chats, and of where files came from.
+// Settings that change no token in Rueda: of padding and truncation, which Rueda does itself, of text made of
+// tokens, of chats, and of the origin of files.
 const std::set<std::string>& harmless_settings() {
   static const std::set<std::string> kSettings = {"name_or_path",
                                                   "special_tokens_map_file",
@@ -68,7 +68,7 @@ const std::set<std::string>& harmless_settings() {
   return kSettings;
 }
 
-// Settings that may have one value alone, or be null, and what Rueda would need to do otherwise.
+// Settings that may have one value alone, or be null, each with Rueda's fixed behaviour in words.
 const std::map<std::string, std::pair<json, const char*>>& fixed_settings() {
   static const std::map<std::string, std::pair<json, const char*>> kSettings = {
       {"do_basic_tokenize", {true, "words are always split at white space and punctuation"}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tokenizer_config.json, and what older versions of transformers keep beside it: special_tokens_map.json and
-// added_tokens.json.
+// tokenizer_config.json, and the files that older versions of transformers keep beside it:
+// special_tokens_map.json and added_tokens.json.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ struct TokenizerConfig {
   std::map<std::string, AddedToken>
       names;                               // by their keys, such as "cls_token"; their ids are not known here
   std::vector<AddedToken> more_special;    // additional_special_tokens
-  std::set<std::string> listed_in_map;     // of more_special what special_tokens_map.json alone says
+  std::set<std::string> listed_in_map;     // the names that special_tokens_map.json alone lists
   std::vector<AddedToken> added;           // in the order of their ids
   bool says_what_is_added = false;         // by added_tokens_decoder, beside which older files do not count
-  std::optional<std::int64_t> max_length;  // model_max_length, where it is a limit
+  std::optional<std::int64_t> max_length;  // model_max_length, if it is a limit
   std::vector<std::string> notes;          // for people: settings that are not known and not used
 };
 
 // Of a folder that has any of the files, or none. Throws std::runtime_error naming the file, the setting and
-// the remedy: what is malformed, files that contradict one another, and settings that Rueda has not.
+// the remedy: for malformed files, files that contradict one another, and settings that Rueda has not.
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace rueda::examples

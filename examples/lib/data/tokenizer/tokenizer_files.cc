@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file counts for what, and where transformers 4 and 5 would read different things.
+// Which of several files counts, and cases in which transformers 4 and 5 would read different things.
 #include "examples/lib/data/tokenizer/tokenizer_files.h"
 
 #include <fmt/format.h>
@@ -29,11 +29,11 @@ namespace fs = std::filesystem;
 // Purpose: puts together the settings of one tokenizer. Used once, by one thread.
 class TokenizerReader {
  public:
-  explicit TokenizerReader(const fs::path& place)
-      : folder_(fs::is_directory(place) ? place : place.parent_path()),
+  explicit TokenizerReader(const fs::path& path)
+      : folder_(fs::is_directory(path) ? path : path.parent_path()),
         config_file_(folder_ / "tokenizer_config.json"),
         config_(read_tokenizer_config(folder_)) {
-    choose_file(place);
+    choose_file(path);
     notes_ = config_.notes;
   }
 
@@ -59,9 +59,9 @@ class TokenizerReader {
   }
 
  private:
-  void choose_file(const fs::path& place) {
-    file_ = place;
-    if (!fs::is_directory(place)) return;
+  void choose_file(const fs::path& path) {
+    file_ = path;
+    if (!fs::is_directory(path)) return;
     file_ = folder_ / "tokenizer.json";
     if (fs::exists(file_)) return;
     file_ = folder_ / "vocab.txt";
@@ -78,9 +78,9 @@ class TokenizerReader {
     fs::path file = config_file_;
     if (name.empty() && fs::exists(folder_ / "config.json")) {
       file = folder_ / "config.json";
-      const std::string place = file.string();
+      const std::string source = file.string();
       const nlohmann::json document = read_json(file, kMostTokenizerBytes);
-      if (const auto node = JsonNode(place, document).find("tokenizer_class")) name = node->text();
+      if (const auto node = JsonNode(source, document).find("tokenizer_class")) name = node->text();
     }
     if (name.empty() || name == "BertTokenizer" || name == "BertTokenizerFast") return TokenizerClass::bert;
     if (name != "PreTrainedTokenizerFast" && name != "TokenizersBackend")
@@ -143,7 +143,7 @@ class TokenizerReader {
                     file_.string(), config_file_.string()));
   }
 
-  // tokenizer.json says all; what tokenizer_config.json says besides must agree.
+  // tokenizer.json says all; tokenizer_config.json must agree with it.
   void set_steps_of_file() {
     settings_.normalizer = json_->normalizer;
     settings_.continuation = json_->continuation;
@@ -158,8 +158,8 @@ class TokenizerReader {
     check("strip_accents", config_.strip_accents, json_->normalizer.strips_accents());
   }
 
-  // Tokens whose ids are written down, each one of the same text and id once. Where tokenizer_config.json
-  // says what is added, that counts; else tokenizer.json before added_tokens.json.
+  // Tokens with written ids, each one of the same text and id once. If tokenizer_config.json lists added
+  // tokens, that counts; else tokenizer.json before added_tokens.json.
   std::vector<AddedToken> numbered_tokens() const {
     std::map<std::int32_t, AddedToken> tokens;
     for (const AddedToken& token : config_.added) tokens.insert_or_assign(token.id, token);
@@ -167,8 +167,8 @@ class TokenizerReader {
         json_ && (!config_.says_what_is_added || settings_.tokenizer_class == TokenizerClass::generic);
     if (json_counts)
       for (const AddedToken& token : json_->added) {
-        const auto [place, is_new] = tokens.emplace(token.id, token);
-        if (!is_new && !config_.says_what_is_added) place->second = token;
+        const auto [entry, is_new] = tokens.emplace(token.id, token);
+        if (!is_new && !config_.says_what_is_added) entry->second = token;
       }
     std::vector<AddedToken> numbered;
     for (const auto& [id, token] : tokens) numbered.push_back(token);
@@ -299,12 +299,12 @@ class TokenizerReader {
   TokenizerConfig config_;
   std::optional<TokenizerJson> json_;
   TokenizerSettings settings_;
-  std::string byte_order_mark_;  // what is said of one
+  std::string byte_order_mark_;  // the note on a byte order mark
   std::vector<std::string> notes_;
 };
 
 }  // namespace
 
-ReadTokenizer read_tokenizer(const fs::path& place) { return TokenizerReader(place).read(); }
+ReadTokenizer read_tokenizer(const fs::path& path) { return TokenizerReader(path).read(); }
 
 }  // namespace rueda::examples

@@ -25,7 +25,7 @@ std::string type_of(const JsonNode& node) { return node.member("type").text(); }
   node.fail(fmt::format("{} is not supported, {} alone is; {}", found, wanted, kRemedy));
 }
 
-// The model's vocabulary, whose keys are tokens and whose values are their ids.
+// The model's vocabulary: its keys are tokens and its values are their ids.
 std::vector<std::optional<std::string>> read_tokens(const JsonNode& vocabulary) {
   const nlohmann::json& tokens = vocabulary.value();
   if (!tokens.is_object()) vocabulary.fail("an object of tokens and their ids is needed");
@@ -34,12 +34,12 @@ std::vector<std::optional<std::string>> read_tokens(const JsonNode& vocabulary) 
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMostTokens)
       vocabulary.fail(fmt::format("the id of token \"{}\" must be a number from 0 below {}, is {}", token,
                                   kMostTokens, id.is_structured() ? id.type_name() : id.dump()));
-    const auto place = id.get<std::size_t>();
-    if (place >= read.size()) read.resize(place + 1);
-    if (read[place])
+    const auto index = id.get<std::size_t>();
+    if (index >= read.size()) read.resize(index + 1);
+    if (read[index])
       vocabulary.fail(
-          fmt::format("the tokens \"{}\" and \"{}\" have one id, {}", *read[place], token, place));
-    read[place] = token;
+          fmt::format("the tokens \"{}\" and \"{}\" have one id, {}", *read[index], token, index));
+    read[index] = token;
   }
   return read;
 }

@@ -15,7 +15,7 @@
 
 namespace rueda::examples {
 
-// The token that begins or ends what a model reads.
+// The token that begins or ends the input of a model.
 struct FrameToken {
   std::string name;
   std::int32_t id = 0;
@@ -33,8 +33,8 @@ struct TokenizerJson {
   FrameToken separator;
 };
 
-// Throws std::runtime_error naming the file, the place in it and the remedy: what is malformed, and what a
-// tokenizer of BERT has not (another model than WordPiece, other steps).
+// Throws std::runtime_error naming the file, the path in it and the remedy: for malformed files, and for
+// features that a tokenizer of BERT has not (another model than WordPiece, other steps).
 TokenizerJson read_tokenizer_json(const std::filesystem::path& file);
 
 // One token as the library writes it, with this id.

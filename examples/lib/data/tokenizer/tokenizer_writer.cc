@@ -31,7 +31,7 @@ bool has_added(const TokenizerSettings& settings, const std::string& content) {
   return std::ranges::find(settings.added, content, &AddedToken::content) != settings.added.end();
 }
 
-// A tokenizer of no class of its own finds in a text what it adds, and what is named here: no more is named.
+// Without a class of its own a tokenizer also finds named tokens in a text. So only added tokens are named.
 Json names_of(const TokenizerSettings& settings) {
   Json names = Json::object();
   if (settings.begin_token) names["bos_token"] = *settings.begin_token;

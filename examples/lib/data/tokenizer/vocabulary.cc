@@ -78,9 +78,9 @@ class PieceJoiner {
   };
 
   std::int32_t id_of(const std::string& token) {
-    const auto [place, added] = ids_.emplace(token, static_cast<std::int32_t>(tokens_.size()));
+    const auto [entry, added] = ids_.emplace(token, static_cast<std::int32_t>(tokens_.size()));
     if (added) tokens_.push_back(token);
-    return place->second;
+    return entry->second;
   }
 
   std::set<char32_t> alphabet_of(const WordCounts& words) const {
@@ -138,7 +138,7 @@ class PieceJoiner {
     const std::int32_t joined =
         id_of(tokens_[static_cast<std::size_t>(pair.first)] + second.substr(kContinues.size()));
     const std::set<std::size_t> changed = std::exchange(pairs_[pair].words, {});
-    std::set<Pair> grown;  // what is more frequent than the queue knows
+    std::set<Pair> grown;  // pairs that are more frequent than the queue knows
     for (const std::size_t index : changed) {
       Word& word = words_[index];
       for (std::size_t i = 0; i + 1 < word.pieces.size(); ++i)
@@ -169,7 +169,7 @@ class PieceJoiner {
   std::unordered_map<std::string, std::int32_t> ids_;
   std::vector<Word> words_;
   std::unordered_map<Pair, Joint, PairHash> pairs_;
-  std::priority_queue<Candidate> queue_;  // of each pair at least one whose count is not too low
+  std::priority_queue<Candidate> queue_;  // of each pair at least one with a count that is not too low
 };
 
 }  // namespace

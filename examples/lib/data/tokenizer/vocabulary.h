@@ -13,20 +13,20 @@
 
 namespace rueda::examples {
 
-// How often each word occurs, a word being what BERT's tokenizer looks up pieces of. Used by one thread.
+// The frequency of each word. A word is a text that BERT's tokenizer splits into pieces. Used by one thread.
 class WordCounts {
  public:
   explicit WordCounts(bool lower_case) : normalizer_{.lower_case = lower_case} {}
 
-  // Special tokens written out in the text, such as the [UNK] of WikiText, are no words; nor is what is too
-  // long for the tokenizer.
+  // Special tokens written out in the text, such as the [UNK] of WikiText, are no words. A text that is too
+  // long for the tokenizer is no word either.
   void add(std::string_view utf8);
 
   const std::map<std::u32string, std::uint64_t>& counts() const { return counts_; }
 
  private:
   NormalizerSettings normalizer_;
-  std::map<std::u32string, std::uint64_t> counts_;  // in order: what is made of it is the same every time
+  std::map<std::u32string, std::uint64_t> counts_;  // in order, so that its results are the same every time
 };
 
 struct VocabularySettings {
@@ -37,12 +37,12 @@ struct VocabularySettings {
 };
 
 // The tokens in the order of their ids: [PAD] [UNK] [CLS] [SEP] [MASK], the characters in the order of
-// Unicode, these again as continuations ("##e") where they occur behind another, then one after the other the
-// pieces that come by joining the two neighbours that stand together most often, counted over all words; of
-// equal pairs the one whose first, then second token has the lower id. So `size` tokens, or fewer where no
-// pair occurs `min_count` times. This is how Hugging Face's WordPieceTrainer chooses. Time: proportional to
-// the length of the words that each join changes. Throws std::invalid_argument if `size` has no room for the
-// characters, or if there is no word.
+// Unicode, these again as continuations ("##e") if they occur behind another, then one after the other the
+// pieces that come by joining the two neighbours that stand together most often, counted over all words. Of
+// equal pairs the one with the lower id of its first, then second token comes first. So `size` tokens, or
+// fewer if no pair occurs `min_count` times. This is how Hugging Face's WordPieceTrainer chooses. Time:
+// proportional to the length of the words that each join changes. Throws std::invalid_argument if `size` has
+// no room for the characters, or if there is no word.
 std::vector<std::string> train_vocabulary(const WordCounts& words, const VocabularySettings& settings);
 
 }  // namespace rueda::examples

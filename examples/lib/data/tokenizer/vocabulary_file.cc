@@ -52,7 +52,7 @@ VocabularyFile read_vocabulary(const std::filesystem::path& vocab_txt) {
         "{}:1: a byte order mark stands before the first token and counts as a part of it, as in "
         "transformers; save the file without one",
         file);
-  std::unordered_map<std::string, std::size_t> places;
+  std::unordered_map<std::string, std::size_t> ids;
   bool trimmed = false;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -76,8 +76,8 @@ VocabularyFile read_vocabulary(const std::filesystem::path& vocab_txt) {
                       "5; transformers 4 takes it for a part of it",
                       file, id + 1));
     }
-    const auto [place, added] = places.emplace(token, id);
-    if (!added) read.tokens[std::exchange(place->second, id)].reset();
+    const auto [entry, added] = ids.emplace(token, id);
+    if (!added) read.tokens[std::exchange(entry->second, id)].reset();
     read.tokens.emplace_back(token);
   }
   return read;

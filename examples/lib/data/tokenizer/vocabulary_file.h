@@ -17,8 +17,8 @@ inline constexpr std::size_t kMostTokenizerBytes = std::size_t{64} << 20;  // of
 
 struct VocabularyFile {
   std::vector<std::optional<std::string>> tokens;  // by id; empty where a later line repeats the token
-  std::string byte_order_mark;                     // for people, where the file begins with one
-  std::vector<std::string> notes;                  // for people: what else in the file may be a mistake
+  std::string byte_order_mark;                     // for people, if the file begins with one
+  std::vector<std::string> notes;                  // for people: other possible mistakes in the file
 };
 
 // The words of an error for which the file may be to blame: the byte order mark, the likely cause, comes
@@ -31,8 +31,8 @@ std::string words_of_error(const std::string& error, const std::string& byte_ord
 // the file and the line: unreadable, not UTF-8, too large, a carriage return inside a line.
 VocabularyFile read_vocabulary(const std::filesystem::path& vocab_txt);
 
-// The lines of a vocab.txt that is read as this vocabulary. An id that is left out, or whose token no line
-// can hold, has the last token's line, which comes later and so counts.
+// The lines of a vocab.txt that is read as this vocabulary. An id without a token, or with a token that no
+// line can hold, has the last token's line, which comes later and so counts.
 std::vector<std::string> vocabulary_lines(const std::vector<std::optional<std::string>>& tokens);
 
 }  // namespace rueda::examples

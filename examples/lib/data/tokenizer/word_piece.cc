@@ -167,8 +167,8 @@ void WordPieceTokenizer::add_word(std::span<const NormalizedCharacter> word, std
                                   std::vector<Token>& tokens) const {
   const Token unknown{unknown_id_, base + word.front().begin, base + word.back().end};
   if (word.size() > settings_.most_characters_per_word) return tokens.push_back(unknown);
-  // `text` is the continuation ("##") and the word; ends[i] is where its i-th character ends. A piece that
-  // begins later in the word is looked up with "##" written over what stands before it.
+  // `text` is the continuation ("##") and the word; ends[i] is the end of its i-th character. A piece that
+  // begins later in the word is looked up with "##" written over the text before it.
   const std::string& continuation = settings_.continuation;
   std::string text = continuation;
   std::vector<std::size_t> ends{text.size()};

@@ -25,7 +25,7 @@ enum class TokenizerClass {
   generic,  // PreTrainedTokenizerFast: tokenizer.json says all
 };
 
-// What the tokens with a task of their own are called.
+// The names of the tokens with a task of their own.
 struct SpecialTokens {
   std::string classifier = "[CLS]";
   std::string separator = "[SEP]";
@@ -38,7 +38,7 @@ struct SpecialTokens {
 // Beside a text: [CLS] and [SEP]. Beside two: [CLS], and [SEP] twice.
 inline constexpr std::int32_t kTokensAroundText = 2, kTokensAroundPair = 3;
 
-// What files call them, in the order in which transformers adds them.
+// The keys of these tokens in files, in the order in which transformers adds them.
 struct SpecialTokenKey {
   std::string_view key;
   std::string SpecialTokens::*name;
@@ -50,7 +50,7 @@ inline constexpr std::array<SpecialTokenKey, 5> kSpecialTokenKeys = {
      {"cls_token", &SpecialTokens::classifier},
      {"mask_token", &SpecialTokens::mask}}};
 
-// All that decides which tokens a text becomes, and what is written into a checkpoint with it.
+// All settings that decide which tokens a text becomes. A checkpoint contains them.
 struct TokenizerSettings {
   std::vector<std::optional<std::string>> vocabulary;  // by id; ids may be left out
   std::vector<AddedToken> added;                       // in the order of their ids
@@ -59,7 +59,7 @@ struct TokenizerSettings {
   std::string continuation = "##";             // begins pieces that do not begin a word
   std::size_t most_characters_per_word = 100;  // longer words are unknown
   TokenizerClass tokenizer_class = TokenizerClass::bert;
-  std::optional<std::int64_t> max_length;  // tokens in a text, for who reads the checkpoint
+  std::optional<std::int64_t> max_length;  // tokens in a text, for the reader of the checkpoint
   std::optional<std::string> begin_token;  // bos_token and eos_token: BERT has no use for them
   std::optional<std::string> end_token;
   std::vector<std::string> more_special;  // additional_special_tokens

@@ -50,7 +50,7 @@ Flags bert_flags(BertOptions& options) {
   return flags;
 }
 
-// What differs without --model, when a small random BERT learns.
+// The settings that differ without --model, when a small random BERT learns.
 void set_small_defaults(BertOptions& options) {
   options.held_out = 4;
   options.batch = 16;

@@ -15,9 +15,9 @@ namespace rueda::examples {
 // All settings of one run of train_bert; the defaults are those of fine-tuning a given model.
 struct BertOptions : TrainOptions {
   std::filesystem::path data;
-  DataOptions source;                          // from where else, and what is kept of it
+  DataOptions source;                          // the other sources of data, and the cache
   std::optional<std::filesystem::path> model;  // a checkpoint folder; without: a small random BERT
-  std::int64_t held_out = 8;                   // what is kept for evaluation
+  std::int64_t held_out = 8;                   // the amount kept for evaluation
   std::int64_t max_length = 256;
   std::int64_t stride = 64;
   double unknown_share = 0.02;                 // of nq's windows without answer, how many are trained on

@@ -25,7 +25,7 @@ void add_data_flags(Flags& flags, DataOptions& options);
 // checkpoint, which has its own.
 void check_data_flags(const Flags& flags, const DataOptions& options);
 
-// Says on standard output what takes time.
+// The cache prints a line on standard output before each slow action.
 TokenCache cache_of(const DataOptions& options);
 
 }  // namespace rueda::examples

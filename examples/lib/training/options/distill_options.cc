@@ -50,7 +50,7 @@ Flags distill_flags(DistillOptions& options) {
   return flags;
 }
 
-// What differs without --teacher, when all is small.
+// The settings that differ without --teacher, when all is small.
 void set_sample_defaults(DistillOptions& options) {
   options.held_out = 32;
   options.batch = 16;

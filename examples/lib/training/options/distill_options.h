@@ -19,7 +19,7 @@ enum class StudentStart : std::uint8_t { every_second_layer, random, checkpoint 
 // All settings of one run of distill; the defaults are those of a given teacher.
 struct DistillOptions : TrainOptions {
   std::filesystem::path data;
-  DataOptions source;                            // from where else, and what is kept of it
+  DataOptions source;                            // the other sources of data, and the cache
   std::optional<std::filesystem::path> teacher;  // a checkpoint folder; without: one is trained first
   StudentStart student = StudentStart::every_second_layer;
   std::filesystem::path student_folder;  // of a checkpoint

@@ -14,7 +14,7 @@ namespace rueda::examples {
 
 struct EvaluateLmOptions {
   std::filesystem::path data;
-  DataOptions source;                          // from where else, and what is kept of it
+  DataOptions source;                          // the other sources of data, and the cache
   std::optional<std::filesystem::path> model;  // a checkpoint folder; without: a small random BERT
   double subset = 1;                           // share of the windows
   std::int64_t max_length = 128;               // tokens in a window

@@ -17,7 +17,7 @@ namespace po = boost::program_options;
 
 constexpr unsigned kLineLength = 110;
 
-// A flag whose value may be left out takes the next word if that is no flag, which the parser does not do.
+// A flag with an optional value takes the next word if that is no flag, which the parser does not do.
 std::vector<std::string> joined_words(const po::options_description& known, int argument_count,
                                       const char* const* arguments) {
   std::vector<std::string> words;

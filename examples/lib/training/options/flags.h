@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of a program, a row each: name, target, what the value may be, and the text of --help.
+// The flags of a program, a row each: name, target, allowed values, and the text of --help.
 #pragma once
 
 #include <fmt/format.h>

@@ -38,8 +38,8 @@ struct TrainOptions {
   Autocast autocast = Autocast::none;
   DeviceChoice device;
   std::int64_t workers = 1;  // threads that make batches; 0: the training thread does
-  // What ranks do together: synchronise by a schedule; nothing; or only pass a barrier in every step, which
-  // is what any training that synchronises costs at least.
+  // The common action of ranks: synchronise by a schedule; nothing; or only pass a barrier in every step,
+  // which is the least cost of any training that synchronises.
   enum class Sync { by_schedule, never, barrier };
   Sync sync = Sync::by_schedule;
   SyncSchedule schedule;
@@ -78,10 +78,10 @@ void complete_training_options(const Flags& flags, TrainOptions& options);
 
 // --dtype and --autocast, which any program that runs a model may have.
 void add_number_types(Flags& flags, ParameterType& dtype, Autocast& autocast);
-// Throws UsageError where they do not go together.
+// Throws UsageError if they do not go together.
 void check_number_types(ParameterType dtype, Autocast autocast);
 
-// What --sync, --optimizer, --dtype and --autocast say.
+// The values of --sync, --optimizer, --dtype and --autocast.
 std::string sync_words(const TrainOptions& options);
 std::string optimizer_word(const TrainOptions& options);
 std::string dtype_word(const TrainOptions& options);

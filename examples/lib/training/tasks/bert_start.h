@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a BERT starts from: a checkpoint, or sizes to draw at random.
+// The start of a BERT: a checkpoint, or sizes to draw at random.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct StartOptions {
   std::optional<double> dropout;               // unset: as the model says
 };
 
-// Sizes, tokenizer and, where there are some, parameters. The tokenizer may be used by any thread.
+// Sizes, tokenizer and, if there are some, parameters. The tokenizer may be used by any thread.
 struct BertStart {
   std::string origin;  // the folder, or empty
   BertConfig config;
   std::filesystem::path vocabulary;  // the file that the tokens are from
   WordPieceTokenizer tokenizer;
-  std::vector<std::string> notes;          // for people: what in the checkpoint's files may be a mistake
+  std::vector<std::string> notes;          // for people: possible mistakes in the checkpoint's files
   std::optional<ModelTensors> parameters;  // absent: a random start
 };
 
@@ -49,11 +49,11 @@ BertStart read_bert_start(const BertOptions& options);
 // In which all ranks must agree, and a run that is resumed: the tokens, not where they were read.
 std::string vocabulary_words(const WordPieceTokenizer& tokenizer);
 
-// Before a model is made: what is drawn at random is drawn by the seed.
+// Before a model is made: seeds the random draws.
 void seed_parameters(std::uint64_t seed);
 
-// Gives a model that was just made its parameters, and then its type. Returns words on where they come from.
-// Throws what load_parameters() throws.
+// Gives a model that was just made its parameters, and then its type. Returns words on their origin. Throws
+// the errors of load_parameters().
 std::string fill_model(BertWithHead& model, const BertStart& start, ParameterType type);
 // The parts of that; `report`: of loading, null for a random start.
 std::string words_of(const torch::nn::Module& model, const BertStart& start, const LoadReport* report);

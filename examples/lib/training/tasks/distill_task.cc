@@ -67,7 +67,7 @@ BertOptions teacher_options(const DistillOptions& options, const std::filesystem
   return mlm;
 }
 
-// A teacher that has learned otherwise than asked for now is not what was asked for. Throws naming the file.
+// Throws, naming the file, if a teacher has learned for another number of steps than the wanted one.
 void check_teacher_steps(const std::filesystem::path& summary, std::int64_t wanted) {
   if (!std::filesystem::exists(summary)) return;
   const nlohmann::json json = read_json(summary);

@@ -17,7 +17,7 @@
 
 namespace rueda::examples {
 
-// A model that is not trained any more, and what it was made from.
+// A model that is not trained any more, and its start.
 struct Teacher {
   BertStart start;
   std::shared_ptr<BertForMaskedLM> model;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tasks have in common whose batches are made up (--dummy).
+// The common part of tasks with made-up batches (--dummy).
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace rueda::examples {
 
-inline constexpr std::size_t kDummySamples = 1 << 16;  // in an epoch; each place draws anew
+inline constexpr std::size_t kDummySamples = 1 << 16;  // in an epoch; each position draws anew
 
 inline std::vector<std::uint64_t> positions_of(std::span<const Sample> samples) {
   std::vector<std::uint64_t> positions;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kWindowsPerBatch = 16;
 
-// What one question gives to the gathered table.
+// The row of one question in the gathered table.
 struct Row {
   double question;  // its number
   double exact;
@@ -34,27 +34,27 @@ std::span<const float> row_of(const at::Tensor& logits, std::size_t row) {
           static_cast<std::size_t>(logits.size(1))};
 }
 
-// One question, by what the model says of its windows; these have `loss` together.
+// The answer to one question, by the model's output for its windows; these have `loss` together.
 Row answer(const SquadData& data, std::size_t index, std::span<const WindowLogits> outputs, double loss,
            double null_threshold) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const Question& question = data.questions[index];
   const std::string_view context = data.paragraphs[question.paragraph].context;
-  const AnswerPlace place = place_or_null(outputs, data.may_lack_answers ? null_threshold : kNever);
+  const AnswerSpan span = span_or_null(outputs, data.may_lack_answers ? null_threshold : kNever);
   std::vector<std::string> truths;
   for (const Answer& truth : question.answers) truths.push_back(truth.text);
   const auto scored = data.may_lack_answers ? score_with_null : score;
-  const Score result = scored(place.in(context), truths);
+  const Score result = scored(span.in(context), truths);
   return {static_cast<double>(index),
           result.exact,
           result.f1,
           loss,
           static_cast<double>(outputs.size()),
-          static_cast<double>(place.begin),
-          static_cast<double>(place.end)};
+          static_cast<double>(span.begin),
+          static_cast<double>(span.end)};
 }
 
-// Appends a row per question of `chosen`, whose windows stand together.
+// Appends a row per question of `chosen`. The windows of a question stand together.
 void answer_windows(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows,
                     const std::vector<std::size_t>& chosen, double null_threshold, std::vector<Row>& rows) {
   const PaddedBatch batch = pad(windows, chosen, static_cast<std::int32_t>(model.config().pad_token_id));
@@ -85,11 +85,11 @@ Evaluation evaluation_of(std::span<const Row> rows, const SquadData& data) {
   for (const Row& row : rows) {
     const auto index = static_cast<std::size_t>(row.question);
     const Question& question = data.questions.at(index);
-    const AnswerPlace place{static_cast<std::int32_t>(row.begin), static_cast<std::int32_t>(row.end)};
+    const AnswerSpan span{static_cast<std::int32_t>(row.begin), static_cast<std::int32_t>(row.end)};
     scores[index] = {row.exact, row.f1};
     losses[index] = row.loss;
     answered[index] = !question.answers.empty();
-    found.predictions[index] = place.in(data.paragraphs[question.paragraph].context);
+    found.predictions[index] = span.in(data.paragraphs[question.paragraph].context);
     windows += row.windows;
   }
   found.score = split_score(scores, answered);

@@ -22,7 +22,7 @@ struct Evaluation {
 };
 
 // The same on every rank and for every number of ranks. Each rank answers its share and all gather the
-// scores: a collective call after rueda::init(). Where questions may lack answers, none is predicted if its
+// scores: a collective call after rueda::init(). If questions may lack answers, none is predicted when its
 // score surpasses the best span's by more than `null_threshold`.
 Evaluation evaluate(BertForQuestionAnswering& model, const SquadData& data, std::span<const Feature> windows,
                     double null_threshold);

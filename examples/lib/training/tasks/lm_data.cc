@@ -35,8 +35,8 @@ TaskBatch tensors_of(const LmBatch& batch) {
   return {{{"input_ids", input.input_ids},
            {"valid", input.valid},
            {"labels", labels},
-           {"masked", places_of(labels.ne(kNoLabel))},
-           {"tokens", places_of(input.valid)}}};
+           {"masked", indices_of(labels.ne(kNoLabel))},
+           {"tokens", indices_of(input.valid)}}};
 }
 
 }  // namespace

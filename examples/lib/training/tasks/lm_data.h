@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running text as what language models learn from and are measured on.
+// Running text for the training and the evaluation of language models.
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,14 @@ void check_guessable(std::span<const NumberedWindow> windows, const WordPieceTok
 // up. Immutable once made: any number of threads may make batches. Refers to the tokenizer.
 class LmData {
  public:
-  // Throws std::runtime_error naming the file, or that it is too short for what is held out.
+  // Throws std::runtime_error naming the file, or a text that is too short for the held-out part.
   LmData(const LmDataOptions& options, const WordPieceTokenizer& tokenizer);
 
-  // What Task wants of these.
+  // These functions return the values for the Task functions of the same names.
   std::vector<std::string> settings() const;
   std::vector<std::string> words() const;
   std::size_t samples() const { return samples_; }
-  // `input_ids`, `valid`, `labels`; `masked` and `tokens`: the places of these (masked_lm.h). Each sample is
+  // `input_ids`, `valid`, `labels`; `masked` and `tokens`: the indices of these (masked_lm.h). Each sample is
   // masked by its position.
   TaskBatch make_batch(std::span<const Sample> chosen) const;
 
@@ -79,7 +79,7 @@ class LmData {
   std::optional<Counts> counts(std::span<const Sample> chosen) const;
 
   std::span<const NumberedWindow> held_out() const { return held_out_; }
-  // Of what was held out: perplexity and loss. Collective.
+  // Of the held-out data: perplexity and loss. Collective.
   std::vector<Metric> evaluate(BertForMaskedLM& model, Autocast autocast) const;
   static std::vector<std::string> metric_names() { return {"perplexity", "loss"}; }
 
@@ -88,7 +88,7 @@ class LmData {
 
   const LmDataOptions options_;
   const WordPieceTokenizer& tokenizer_;
-  const LmText text_;  // of made-up data what is held out alone
+  const LmText text_;  // of made-up data the held-out part alone
   std::size_t samples_ = 0;
   std::vector<NumberedWindow> held_out_;
 };

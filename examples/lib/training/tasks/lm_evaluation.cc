@@ -22,8 +22,8 @@
 namespace rueda::examples {
 namespace {
 
-// What one part gives to the gathered table: its number, the sum of its tokens' losses, and how many they
-// are.
+// The row of one part in the gathered table: its number, the sum of its tokens' losses, and their
+// number.
 constexpr std::int64_t kColumns = 3;
 
 // One or more forward passes over windows of similar length.
@@ -93,13 +93,13 @@ class Scorer {
       sum.tokens += some.tokens;
       rows.clear();
     };
-    for (std::size_t place = 0; place < ids.size(); ++place) {
-      if (!is_maskable(ids[place], tokenizer_)) continue;
+    for (std::size_t position = 0; position < ids.size(); ++position) {
+      if (!is_maskable(ids[position], tokenizer_)) continue;
       MaskedWindow& row = rows.emplace_back();
       row.input_ids.assign(ids.begin(), ids.end());
-      row.input_ids[place] = tokenizer_.mask_id();
+      row.input_ids[position] = tokenizer_.mask_id();
       row.labels.assign(ids.size(), kNoLabel);
-      row.labels[place] = ids[place];
+      row.labels[position] = ids[position];
       if (rows.size() == static_cast<std::size_t>(options_.batch)) flush();
     }
     if (!rows.empty()) flush();
@@ -109,10 +109,10 @@ class Scorer {
   Sum forward(std::span<const MaskedWindow> rows) const {
     const LmBatch batch = pad(rows, tokenizer_.pad_id());
     const at::Tensor labels = labels_of(batch);
-    const at::Tensor places = places_of(labels.ne(kNoLabel));
-    const at::Tensor wanted = labels.flatten().index_select(0, places).to(model_.device());
+    const at::Tensor indices = indices_of(labels.ne(kNoLabel));
+    const at::Tensor wanted = labels.flatten().index_select(0, indices).to(model_.device());
     const at::Tensor hidden = model_.encode(moved(to_input(batch), model_.device()));
-    const at::Tensor logits = model_.predict(rows_at(hidden, places.to(model_.device())));
+    const at::Tensor logits = model_.predict(rows_at(hidden, indices.to(model_.device())));
     const at::Tensor losses = at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None);
     return {.loss = losses.to(at::kDouble).sum().item<double>(), .tokens = losses.size(0)};
   }
@@ -123,8 +123,8 @@ class Scorer {
   const LmEvaluationOptions& options_;
 };
 
-// Calls `work` with 0 .. count - 1, each once, on so many threads, on each of which torch has one. Throws
-// what a call threw first; the others still waiting are left out.
+// Calls `work` with 0 .. count - 1, each once, on so many threads, on each of which torch has one. Throws the
+// first error of a call; the others still waiting are left out.
 void on_threads(int count_of_threads, std::size_t count, const std::function<void(std::size_t)>& work) {
   const int threads = at::get_num_threads();
   std::atomic<std::size_t> next = 0;

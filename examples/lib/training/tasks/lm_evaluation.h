@@ -29,7 +29,7 @@ struct LmEvaluationOptions {
   Autocast autocast = Autocast::none;
 };
 
-// Special tokens and what the vocabulary does not know ([UNK]) are never guessed.
+// Special tokens and unknown tokens ([UNK]) are never guessed.
 struct LmEvaluation {
   double loss = 0;        // mean cross entropy over the masked tokens, 15 % of each window
   double perplexity = 1;  // e to the power of it
@@ -43,10 +43,10 @@ struct LmEvaluation {
 // two threads at once.
 using LmProgress = std::function<void(std::int64_t done, std::int64_t parts, double loss)>;
 
-// The same bits on every rank and for any number of ranks and threads: what a forward pass computes, and on
-// one thread only, depends on the windows and the options, and sums are taken in float64 in one order. The
-// passes are dealt out to the ranks, and inside a rank, where it computes on the CPU, to as many threads as
-// torch has for one operation.
+// The same bits on every rank and for any number of ranks and threads: a forward pass runs on one thread, and
+// its result depends on the windows and the options only. Sums are taken in float64 in one order. The passes
+// are dealt out to the ranks, and inside a rank that computes on the CPU to as many threads as torch has for
+// one operation.
 // Collective, after rueda::init(), with equal arguments.
 LmEvaluation evaluate_lm(BertForMaskedLM& model, std::span<const NumberedWindow> windows,
                          const WordPieceTokenizer& tokenizer, const LmEvaluationOptions& options,

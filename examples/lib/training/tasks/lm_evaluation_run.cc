@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::size_t kMadeUpWindows = 64;
 
-// What all ranks must agree on, a line each.
+// The settings that all ranks must agree on, a line each.
 std::vector<std::string> settings_of(const EvaluateLmOptions& options, const BertForMaskedLM& model,
                                      std::span<const NumberedWindow> windows) {
   std::size_t tokens = 0;

@@ -7,7 +7,7 @@
 namespace rueda::examples {
 
 // Reads model and text, calls rueda::init(), evaluates, shows the result and writes the summary, calls
-// rueda::shutdown(). Throws what fails, naming the file or flag. Main thread.
+// rueda::shutdown(). Throws the first error, naming the file or flag. Main thread.
 void run_lm_evaluation(const EvaluateLmOptions& options);
 
 }  // namespace rueda::examples

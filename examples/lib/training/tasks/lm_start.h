@@ -12,11 +12,11 @@ namespace rueda::examples {
 
 struct ReadLm {
   std::shared_ptr<BertForMaskedLM> model;
-  std::string words;  // for people: what it is
+  std::string words;  // for people: the kind of model
 };
 
 // The model of a start that has parameters; of one that has not, at random by the seed. Throws
-// std::runtime_error naming the file: what load_parameters() throws, and that it has no masked-LM head.
+// std::runtime_error naming the file: as load_parameters(), and for a model without a masked-LM head.
 ReadLm read_lm(const BertStart& start, std::uint64_t seed, ParameterType type);
 
 }  // namespace rueda::examples

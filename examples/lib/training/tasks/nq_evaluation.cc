@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kWindowsAtOnce = 16;
 
-// What one example gives to the gathered table.
+// The row of one example in the gathered table.
 struct NqRow {
   double example;
   double type;
@@ -28,7 +28,7 @@ struct NqRow {
 };
 constexpr std::int64_t kCells = sizeof(NqRow) / sizeof(double);
 
-// What the model said about one window.
+// The output of the model for one window.
 struct NqOutput {
   NqFeature feature;
   std::vector<float> start;

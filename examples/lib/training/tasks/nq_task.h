@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Natural Questions: the type of the answer, and where it stands in a long document.
+// Natural Questions: the type of the answer, and its position in a long document.
 #pragma once
 
 #include <memory>

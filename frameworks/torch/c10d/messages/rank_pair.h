@@ -57,7 +57,7 @@ class RankPair {
   struct Line {
     explicit Line(std::string prefix) : order(std::move(prefix)) {}
     OperationOrder order;
-    std::deque<Queued> queue;  // for whose begin the thread cares
+    std::deque<Queued> queue;  // messages that the thread has to begin
   };
 
   PendingOperation begin(Submission message, bool sends, int tag);
@@ -78,7 +78,7 @@ class RankPair {
   const Duration start_timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<Runtime> runtime_;  // null before the start, and where it has failed
+  std::unique_ptr<Runtime> runtime_;  // null before the start, and if it has failed
   std::map<std::pair<bool, int>, std::unique_ptr<Line>> lines_;
   Status failure_;  // why there is no job
   std::atomic<bool> ending_{false};

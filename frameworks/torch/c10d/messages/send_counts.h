@@ -16,15 +16,15 @@
 
 namespace rueda {
 
-// Purpose: a rank counts what it sends to each other one, by tag, in memory that the ranks of its host may
-// read. So a rank that receives from any source sees who has sent. The group's store tells where the memory
-// is. Guarded by its owner.
+// Purpose: a rank counts the messages that it sends to each other one, by tag, in memory that the ranks of
+// its host may read. So a rank that receives from any source sees the senders. The group's store tells the
+// address of the memory. Guarded by its owner.
 class SendCounts {
  public:
   SendCounts(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
       : store_(std::move(store)), rank_(rank), size_(size) {}
 
-  // This rank sends another message. Throws BackendError where there is too little memory.
+  // This rank sends another message. Throws BackendError if there is too little memory.
   void note(int to, int tag);
   // How many `from` has sent to this rank with that tag. Throws InvalidArgument where its memory cannot be
   // read: it is on another host, or has sent messages of too many tags.

@@ -38,7 +38,7 @@ class OperationOrder {
     Handles handles;
   };
   // The next operation, of one submission or several that belong together. An operation may be in flight that
-  // has the same name: waits for it until `deadline`. Throws what Runtime::submit throws, and Stalled.
+  // has the same name: waits for it until `deadline`. Throws the errors of Runtime::submit, and Stalled.
   Begun begin(Runtime& runtime, Submissions submissions, Time deadline);
 
   // Whether begin() would not wait.

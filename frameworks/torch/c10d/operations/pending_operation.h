@@ -15,11 +15,11 @@
 
 namespace rueda {
 
-// Purpose: where an operation that has not begun finds its Handle later. Shared by who begins it and who
-// waits; guarded by its mutex.
+// Purpose: gives the Handle of an operation that has not begun yet. The thread that begins it and the threads
+// that wait share this object; guarded by its mutex.
 class LaterHandle {
  public:
-  // One of both is called, once. `source`: the rank whose data come, where it was not known before.
+  // One of both is called, once. `source`: the rank whose data come, if it was not known before.
   void set(Handle handle, int source = -1);
   void fail(Status why);
 

@@ -12,7 +12,7 @@ namespace {
 
 using C10dOp = c10d::ReduceOp;
 
-// A type of as many bits, whose sums and products have the same bits.
+// A type of as many bits with the same bits of sums and products.
 at::ScalarType signed_type(at::ScalarType type) {
   switch (type) {
     case at::kUInt16: return at::kShort;

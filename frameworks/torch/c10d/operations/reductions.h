@@ -25,7 +25,7 @@ Reduction reduction_of(const c10d::ReduceOp& op);
 at::Tensor reducible(const at::Tensor& tensor, const c10d::ReduceOp& op);
 // Whether reducible() of such a tensor has the memory of the tensor.
 bool is_reducible_in_place(const at::Tensor& tensor, const c10d::ReduceOp& op);
-// Converts back what reducible() has converted.
+// Converts the values of reducible() back.
 void restore(const at::Tensor& tensor, const at::Tensor& values, const c10d::ReduceOp& op);
 
 }  // namespace rueda

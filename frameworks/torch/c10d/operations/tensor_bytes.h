@@ -13,7 +13,7 @@
 
 namespace rueda {
 
-// What moves bytes moves elements of any type: one that Rueda knows, or as many bytes.
+// An operation that moves bytes moves elements of any type: one that Rueda knows, or as many bytes.
 DataType moved_type(at::ScalarType type);
 // Of an operation that moves `input` into `output`, both contiguous: each as one dimension. It keeps both
 // alive. An undefined tensor has no elements.

@@ -17,9 +17,9 @@
 namespace rueda {
 
 // The backend of a group of `size` ranks, for tensors of the host; its ranks are a job of their own. They
-// find one another by `store`, whose keys are those of this group alone (c10d::PrefixStore). Returns when all
-// ranks have called it. `timeout`: for that, and for each operation. `name`: of the group, for messages.
-// Throws c10::DistBackendError when a rank does not come in time, as do operations that fail.
+// find one another by `store`. The keys of `store` belong to this group alone (c10d::PrefixStore). Returns
+// when all ranks have called it. `timeout`: for that, and for each operation. `name`: of the group, for
+// messages. Throws c10::DistBackendError when a rank does not come in time, as do operations that fail.
 c10::intrusive_ptr<c10d::Backend> process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                                 int size,
                                                 std::chrono::milliseconds timeout = kBackendDefaultTimeout,

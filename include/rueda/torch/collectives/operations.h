@@ -66,6 +66,15 @@ at::Tensor broadcast(const at::Tensor& tensor, Rank root, std::string name, Scop
 TensorHandle broadcast_async_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 void broadcast_(const at::Tensor& tensor, Rank root, std::string name, Scope scope = {});
 
+// Sends `tensor` to rank `destination` of the job, which calls recv_async() with a tensor of the same shape
+// and dtype. recv_async() writes into its tensor. `name` pairs the two calls; no other rank takes part.
+// Messages of the other direction have names of their own. A message begins when both ranks have called. So
+// two ranks that send to each other call send_async() and recv_async() before they wait.
+TensorHandle send_async(const at::Tensor& tensor, Rank destination, std::string name, Scope scope = {});
+void send(const at::Tensor& tensor, Rank destination, std::string name, Scope scope = {});
+TensorHandle recv_async(const at::Tensor& tensor, Rank source, std::string name, Scope scope = {});
+void recv(const at::Tensor& tensor, Rank source, std::string name, Scope scope = {});
+
 // The result of an alltoall.
 struct AlltoallResult {
   at::Tensor output;                          // the received rows, in rank order

@@ -42,7 +42,7 @@ class ShardSampler : public torch::data::samplers::Sampler<> {
 
   std::size_t size_;                  // size of the data set
   std::size_t ranks_;                 // number of ranks of the scope
-  std::size_t place_;                 // place of this rank among them
+  std::size_t index_;                 // index of this rank among them
   std::size_t epoch_ = 0;             // counted from 0
   std::size_t position_ = 0;          // in indices_
   bool loaded_ = false;               // no batch was returned after load()

@@ -45,15 +45,15 @@ class Sampler : public torch::data::samplers::Sampler<> {
 
   // Divides the samples that have not been read among the present ranks. Data loaders call it at begin().
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
-  // The same for rank number `place` of `ranks`. Throws InvalidArgument for impossible numbers.
-  void divide(Rank place, Rank ranks);
+  // The same for rank number `rank` of `ranks`. Throws InvalidArgument for impossible numbers.
+  void divide(Rank rank, Rank ranks);
   // Returns the next batch of this rank. The last batch may be smaller. Returns nothing at the end.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
   // Save and load the position, for any number of ranks.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
-  // The place of all ranks in the data.
+  // The position of all ranks in the data.
   struct Position {
     std::size_t epoch = 0;      // counted from 0
     std::size_t processed = 0;  // number of samples of it that all ranks together have read

@@ -90,7 +90,7 @@ class DistributedOptimizer : public Opt, public HasGradientReducer {
   }
   // Tells whether all ranks have the same parameters after this step. Call it before synchronize()
   // (GradientReducer).
-  bool meets() const { return reducer_.meets(); }
+  bool is_sync_step() const { return reducer_.is_sync_step(); }
   // Return the steps between two synchronisations, and the distance of the ranks in schedule adaptive.
   std::int64_t sync_interval() const { return reducer_.sync_interval(); }
   double drift() const { return reducer_.drift(); }

@@ -72,8 +72,8 @@ struct DistributedOptions {
   // For an average over n ranks, gradients are divided by this factor f before the sum, and by n / f after
   // it. So sums of large gradients fit into fp16.
   double gradient_predivide_factor = 1.0;
-  // Gradients on devices get places in memory that NCCL knows (share_window_async), from the second step
-  // on. Then reductions need no packing. A gradient outside of its place is copied there on the device.
+  // Gradients on devices get slots in memory that NCCL knows (share_window_async), from the second step
+  // on. Then reductions need no packing. A gradient outside of its slot is copied there on the device.
   // This takes as much device memory as the gradients, until the job ends and nobody holds it. Ranks call
   // step() of several optimizers in one order. Not for use with RUEDA_FULL_JOIN.
   bool device_window = false;

@@ -128,7 +128,7 @@ class GradientReducer {
   // equal on all ranks. Call it before synchronize(). After such a step you may save a checkpoint or
   // evaluate. With one_step_late the parameters are equal after each step, but gradients are in flight:
   // call flush() before a checkpoint.
-  bool meets() const;
+  bool is_sync_step() const;
   // Returns the present number of steps between two synchronisations.
   std::int64_t sync_interval() const;
   // Returns the distance of the ranks at the last average of schedule adaptive. 0 before the first average.
@@ -147,6 +147,9 @@ class GradientReducer {
   // elastic::run() calls it when the ranks have changed. Drops everything that belongs to the former ranks,
   // and works with the present ones from now on. Collective.
   void begin_generation();
+  // The present generation ends. Gradients in memory shared by its ranks become undefined if the last step
+  // has used them, no later pass has changed them, and the program does not hold them.
+  void end_generation();
   // Steps are counted from the first call on.
   void count_steps() { steps_.counted = true; }
   // Returns the number of counted steps.

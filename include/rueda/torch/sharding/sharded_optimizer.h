@@ -146,7 +146,7 @@ class ShardedOptimizer : public Sharded, public Opt {
   // It returns the norm before. On a device the host waits when it reads the norm.
   GradientNorm grad_norm() { return reducer().grad_norm(); }
   GradientNorm clip_grad_norm_(double max_norm) { return reducer().clip_grad_norm_(max_norm); }
-  bool meets() const { return reducer().meets(); }
+  bool is_sync_step() const { return reducer().is_sync_step(); }
   std::int64_t sync_interval() const { return reducer().sync_interval(); }
   double drift() const { return reducer().drift(); }
   double wait_seconds() const { return reducer().wait_seconds(); }
@@ -181,7 +181,7 @@ class ShardedOptimizer : public Sharded, public Opt {
   }
 
   // Returns the state of all parts and the options of groups on `root`, and nothing elsewhere. It names
-  // parameters by their place in the optimizer, "parameter.3", without their values. Collective. It sends
+  // parameters by their index in the optimizer, "parameter.3", without their values. Collective. It sends
   // one parameter at a time.
   SavedModel state_dict(Rank root = 0) const { return gather_state(*this, root); }
   // Loads this rank's part. Every rank passes the same `saved`, from a job of any number of ranks.

@@ -27,8 +27,8 @@ class OutputArchive;
 
 namespace rueda {
 
-// Purpose: refers to a tensor, a module or an optimizer, whose state is saved or replaced. Functions take
-// it as a parameter, and it lives for that call.
+// Purpose: refers to a tensor, a module or an optimizer with a state to save or to replace. Functions take a
+// Stateful as a parameter; it lives for that call.
 class Stateful {
  public:
   // Refers to a tensor. Loading replaces the tensor itself.

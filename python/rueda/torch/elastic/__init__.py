@@ -10,7 +10,7 @@
             state.commit()
 
 In an elastic job (ruedarun --min-np) training goes on with the ranks that are left, and with workers that are added: no collective operation
-comes before the decorated function, and what is collective in its making, but for DistributedOptimizer, is made inside of it. In other jobs
+comes before the decorated function, and objects with a collective constructor, but for DistributedOptimizer, are made inside of it. In other jobs
 Rueda goes on with the ranks that the launcher has started: after a failure that no rank was lost in, all of them restore the last commit. When a
 rank is lost there, the job has to be started again, from a checkpoint; run() then raises, and says so. torchrun --max-restarts does start it again,
 and a TorchState then goes on from the last commit.

@@ -38,7 +38,7 @@ class StateHandler:
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Goes back to what save() kept."""
+        """Goes back to the state that save() kept."""
         raise NotImplementedError
 
     def sync(self) -> None:
@@ -61,13 +61,13 @@ def own_or(handler: StateHandler, better: str, plain: str) -> Callable[..., Any]
     return None
 
 
-def _has_changed(tensor: torch.Tensor, version: int, place: int) -> bool:
+def _has_changed(tensor: torch.Tensor, version: int, address: int) -> bool:
     """Whether it has another version, or lies elsewhere. (Changes by .data have no version.)"""
-    return tensor._version != version or tensor.data_ptr() != place
+    return tensor._version != version or tensor.data_ptr() != address
 
 
 class NotedTensors:
-    """Tensors, with their versions and places at that time."""
+    """Tensors, with their versions and addresses at that time."""
 
     def __init__(self, tensors: Iterable[torch.Tensor]):
         self._noted = [(tensor, tensor._version, tensor.data_ptr()) for tensor in tensors]
@@ -83,7 +83,7 @@ def _keep_first(handler: ModelStateHandler | OptimizerStateHandler) -> None:
 
 
 class StateDictHandler(StateHandler):
-    """Of what has state_dict() and load_state_dict(): learning rate schedulers, scalers, samplers."""
+    """Of objects with state_dict() and load_state_dict(): learning rate schedulers, scalers, samplers."""
 
     def __init__(self, value: Any):
         super().__init__(value)
@@ -93,11 +93,11 @@ class StateDictHandler(StateHandler):
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def note(self) -> None:
-        """The same as save(): what it keeps is small."""
+        """The same as save(), because the state is small."""
         self.save()
 
     def restore(self) -> None:
-        self.value.load_state_dict(copy.deepcopy(self._saved))  # an object may go on in what it is given
+        self.value.load_state_dict(copy.deepcopy(self._saved))  # an object may change the given dict
 
     def committed(self) -> dict[str, Any]:
         return self._saved
@@ -121,11 +121,11 @@ class _Held(NamedTuple):
     name: str
     tensor: torch.Tensor
     version: int
-    place: int  # of its memory
+    address: int  # of its memory
     copy: torch.Tensor | None
 
     def changed(self) -> bool:
-        return _has_changed(self.tensor, self.version, self.place)
+        return _has_changed(self.tensor, self.version, self.address)
 
     def restore(self) -> None:
         """The module has the same tensor again. A large one, which has not changed as far as versions tell, stays as it is."""
@@ -310,7 +310,7 @@ class OptimizerStateHandler(StateHandler):
         return self._noted is not None and (self.steps > 0 or self._noted.changed())
 
     def restore(self) -> None:
-        """Goes back to what save() kept; after note() to the settings. The gradients of the step that failed go."""
+        """Goes back to the state that save() kept; after note() to the settings. The gradients of the step that failed go."""
         if self._noted is None:
             self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer goes on in the tensors that it is given
             self.steps = 0
@@ -344,7 +344,7 @@ class OptimizerStateHandler(StateHandler):
 
 class ShardedOptimizerStateHandler(StateHandler):
     """Of an optimizer with sharded=True in an elastic job: the parts that this rank has of it and of its parameters. Other ranks have copies of
-    them. restore() restores the settings alone: sync() divides what was committed among the ranks."""
+    them. restore() restores the settings alone: sync() divides the committed state among the ranks."""
 
     divides = True
 

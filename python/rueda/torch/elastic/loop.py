@@ -73,8 +73,8 @@ class _RunIsOver(Exception):
     """The other ranks are in a later call of run()."""
 
 
-def _meet(number: int) -> None:
-    """In an elastic job the ranks find out in which of their calls of run() they are. A new worker comes to the first one: where the others have
+def _agree_on_run(number: int) -> None:
+    """In an elastic job the ranks find out in which of their calls of run() they are. A new worker comes to the first one: if the others have
     ended that, it raises _RunIsOver, and they wait for it in theirs."""
     if not _core.is_elastic():
         return
@@ -112,7 +112,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
                 return elastic.loop(handover.after_sync(func), reset, handover.before_sync)(state, *args, **kwargs)
 
         def begin():
-            _meet(number)
+            _agree_on_run(number)
             remake_reducers()
 
         try:

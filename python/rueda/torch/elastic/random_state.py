@@ -22,7 +22,7 @@ def random_states() -> dict[str, Any]:
 
 
 def set_random_states(states: dict[str, Any]) -> None:
-    """Goes back to what random_states() returned."""
+    """Goes back to the result of random_states()."""
     torch.set_rng_state(states["torch"])
     random.setstate(states["python"])
     if "cuda" in states:

@@ -39,7 +39,7 @@ def by_torchrun() -> bool:
 
 
 def remedy() -> str:
-    """What a rank does that cannot go on since another one is lost, in a job that is not elastic: the rest of a sentence."""
+    """The remedy for a rank that cannot go on without a lost one, in a job that is not elastic: the rest of a sentence."""
     if not by_torchrun():
         return "only an elastic job can, which ruedarun --min-np starts. Start this one again, from a checkpoint."
     count, most = (os.environ.get(f"TORCHELASTIC_{name}", "?") for name in ("RESTART_COUNT", "MAX_RESTARTS"))
@@ -123,7 +123,7 @@ class Handover:
             label = [self._call, committed["born"], committed["commits"]]
             if keeper.keep(_agent(), label, functools.partial(torch.save, committed)):
                 _say(f"has kept commit {committed['commits']} for the next start")
-        except Exception as failure:  # the next start begins with what the program does
+        except Exception as failure:  # the next start begins as the program does
             _say(f"cannot keep its last commit for the next start: {failure}")
 
     def before_sync(self) -> None:
@@ -154,7 +154,7 @@ class Handover:
         _say(f"goes on from commit {kept.label[2]}, which was kept for this start")
 
     def after_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """func, which begins by giving up what was kept: all ranks have it."""
+        """func, which first gives up the kept state: all ranks have it."""
         @functools.wraps(func)
         def begun(*args, **kwargs):
             if self._kept is not None:

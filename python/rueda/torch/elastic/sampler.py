@@ -14,10 +14,10 @@ from rueda.common import basics
 
 
 class ElasticSampler(torch.utils.data.Sampler):
-    """Shares a dataset out over the ranks; what has been read in an epoch is not read again after a reset.
+    """Shares a dataset out over the ranks; samples that have been read in an epoch are not read again after a reset.
 
-    dataset: what has a length. shuffle: in another order in every epoch, the same on all ranks. Every rank gets as many samples: the first
-    of those that are left are repeated where they cannot be divided. Call set_epoch() at the *end* of an epoch, and record_batch() after
+    dataset: an object with a length. shuffle: in another order in every epoch, the same on all ranks. Every rank gets as many samples: the first
+    of those that are left are repeated if they cannot be divided. Call set_epoch() at the *end* of an epoch, and record_batch() after
     each batch; give it to a TorchState.
     """
 
@@ -35,7 +35,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Every rank has read a batch of `batch_size` samples. What is left is shared out anew by reset() only. batch_idx: not used."""
+        """Every rank has read a batch of `batch_size` samples. The rest is shared out anew by reset() only. batch_idx: not used."""
         self.processed_num += batch_size * self.num_replicas
 
     def get_indices(self, batch_idx: int, batch_size: int) -> list[int]:
@@ -70,15 +70,15 @@ class ElasticSampler(torch.utils.data.Sampler):
         return self._kept[1]
 
     def reset(self) -> None:
-        """Shares out what has not been read, over the ranks that there are."""
+        """Shares out the samples that have not been read, over the ranks that there are."""
         self.num_replicas, self.rank = basics.size(), basics.rank()
         self.remaining_indices = self._order()[self.processed_num:]
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
         self.indices = self.remaining_indices[self.rank::self.num_replicas]
         if len(self.indices) < self.num_samples:  # by one
-            place = self.rank + len(self.indices) * self.num_replicas
-            self.indices.append(self.remaining_indices[place % len(self.remaining_indices)])
+            index = self.rank + len(self.indices) * self.num_replicas
+            self.indices.append(self.remaining_indices[index % len(self.remaining_indices)])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.indices)

@@ -20,7 +20,7 @@ class Condition(enum.IntEnum):
 
 
 class Report(NamedTuple):
-    """What a rank says of its state. as_committed: nothing has changed since its last commit, as far as Rueda knows."""
+    """The report of a rank on its state. as_committed: nothing has changed since its last commit, as far as Rueda knows."""
 
     commits: int
     condition: Condition
@@ -35,8 +35,8 @@ class Choice(NamedTuple):
 
 
 def choose(reports: Sequence[Report]) -> Choice:
-    """The lowest rank with the most commits among those whose state is whole; else among those that are ahead; else, where all are fresh,
-    rank 0. The same on every rank. Raises InvalidOperation where no rank has a state that training can go on from."""
+    """The lowest rank with the most commits among those whose state is whole; else among those that are ahead; else, if all are fresh,
+    rank 0. The same on every rank. Raises InvalidOperation if no rank has a state that training can go on from."""
     for condition in (Condition.whole, Condition.ahead):
         ranks = [rank for rank, report in enumerate(reports) if report.condition == condition]
         if ranks:

@@ -30,14 +30,14 @@ _REGULAR_INTERVALS = 2
 class TorchState(ObjectState):
     """A model, an optimizer, samplers (ElasticSampler), and values that can be pickled: TorchState(model, optimizer, epoch=0).
 
-    What has a state_dict() (a module, an optimizer, a scheduler, a sampler) is kept by that; all else by a copy. All are attributes. The random
+    An object with a state_dict() (a module, an optimizer, a scheduler, a sampler) is kept by that; all else by a copy. All are attributes. The random
     generators of torch, Python and numpy are kept, too; gradients are not.
 
     A commit is full or light. A full one copies everything. A light one copies all that is small, and of parameters and optimizer state notes
     the versions: it takes as good as no time. It is used when the last two commits came after one step() of each optimizer, and no operation
     of Rueda's lay between that step and the commit. Then a failure cannot come between a step and its commit, and nothing needs undoing. If an
     optimizer has stepped after a light commit all the same, restore() leaves parameters as they are, and sync() takes the state from a rank that has
-    not stepped; where all have, they go on with that step, and rank 0 warns. Change parameters between steps under torch.no_grad(), not by
+    not stepped; if all have, they go on with that step, and rank 0 warns. Change parameters between steps under torch.no_grad(), not by
     .data, which versions do not show. A state that is made before elastic.run() in an elastic job is copied when all ranks have it.
     """
 

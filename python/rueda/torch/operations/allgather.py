@@ -5,7 +5,7 @@ Dtypes and the other dimensions are the same on every rank; a scalar counts as o
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
     process_set: the ranks that take part.
 Raise ValueError for arguments that cannot mean anything, and for a name that is in flight; waiting raises HorovodInternalError, in the
-same words on every rank, where ranks differ or one is lost.
+same words on every rank, if ranks differ or one is lost.
 
 In those that are differentiable:
     exact_gradient: False: the gradient of a rank's rows is the average over ranks of those of these rows, as in Horovod. True: their sum,

@@ -6,11 +6,11 @@ bfloat16, float32, float64 and bool; 16-bit floats are added up in float32. Aver
 zero; their sums and products wrap. In all functions:
     op: Average (the default), Sum, Min, Max, Product or Adasum; the older `average` (True, False) stands for Average and Sum.
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
-    prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
+    prescale_factor, postscale_factor: the factors of each tensor before, and of the result after.
     process_set: the ranks that take part.
 While an operation is in flight its tensors are its own: one that replaces the values of a tensor must be the only one that has it.
 Raise ValueError for arguments that cannot mean anything, and for a name that is in flight; waiting raises HorovodInternalError, in the
-same words on every rank, where ranks differ or one is lost.
+same words on every rank, if ranks differ or one is lost.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Product(torch.autograd.Function):
 
 
 def _with_exact_gradient(tensor, name, op, prescale_factor, postscale_factor, process_set):
-    """By Min, Max or Product. Scaled here, so that the gradient knows what was compared."""
+    """By Min, Max or Product. Scaled here, so that the gradient knows the compared values."""
     if prescale_factor != 1.0:
         tensor = tensor * prescale_factor
     if not needs_gradient([tensor]):
@@ -99,7 +99,7 @@ def allreduce_async(tensor: torch.Tensor, average: bool | None = None, name: str
                     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
     """Begins an allreduce into a new tensor, laid out as `tensor` is; returns a handle for synchronize() and poll(). `tensor` must not
     change until then. Not differentiable."""
-    # What most calls leave out is seen here: to ask for it takes a tenth of a submission.
+    # Most calls use the defaults. The test for them is here, because the calls take a tenth of a submission.
     op = Average if op is None and average is None else reduce_op(op, average)
     members = None if process_set is global_process_set else native(process_set)
     return _torch.allreduce_async(tensor, name, op, prescale_factor, postscale_factor, members)

@@ -7,7 +7,7 @@ Dtypes and all dimensions but the first are the same on every rank. In both func
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
     process_set: the ranks that take part.
 Raise ValueError for arguments that cannot mean anything, and for a name that is in flight; waiting raises HorovodInternalError, in the
-same words on every rank, where ranks differ or one is lost.
+same words on every rank, if ranks differ or one is lost.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _counts(splits):
 def _rows_to_send(tensor, counts):
     """Horovod lets the counts be fewer than the rows there are."""
     if counts is None or not tensor.dim() or min(counts) < 0:
-        return tensor  # what is wrong is found by the operation
+        return tensor  # the operation finds the error
     return tensor[:sum(counts)] if sum(counts) < tensor.shape[0] else tensor
 
 

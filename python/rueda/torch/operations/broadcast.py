@@ -2,11 +2,11 @@
 """broadcast: every rank gets the tensor of one.
 
 Shapes and dtypes are the same on every rank. In all functions:
-    root_rank: whose tensor it is, by its number in the job, whatever the process set.
+    root_rank: the rank that has the tensor, by its number in the job, whatever the process set.
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
     process_set: the ranks that take part, of which root_rank is one.
 Raise ValueError for arguments that cannot mean anything, and for a name that is in flight; waiting raises HorovodInternalError, in the
-same words on every rank, where ranks differ or one is lost.
+same words on every rank, if ranks differ or one is lost.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations have in common: reductions by name, and waiting."""
+"""The common part of operations: reductions by name, and waiting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Min, Max, Product = ReduceOp.Min, ReduceOp.Max, ReduceOp.Product
 
 
 class Handle(Protocol):
-    """What begins an operation returns, for poll() and synchronize()."""
+    """The result of a function that begins an operation, for poll() and synchronize()."""
 
     def done(self) -> bool: ...
 
@@ -26,7 +26,7 @@ class Handle(Protocol):
 
 
 def reduce_op(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
-    """The reduction that `op`, or the older `average`, asks for; Average where neither does."""
+    """The reduction that `op`, or the older `average`, asks for; Average if neither does."""
     if op is None:
         if average is None:
             return Average
@@ -40,7 +40,7 @@ def reduce_op(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
 
 
 def needs_gradient(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether autograd is to remember what is done to them. Raises TypeError for what is no tensor."""
+    """Returns true if autograd records operations on the tensors. Raises TypeError for an object that is no tensor."""
     tensors = tuple(tensors)
     for tensor in tensors:
         if not isinstance(tensor, torch.Tensor):
@@ -49,7 +49,7 @@ def needs_gradient(tensors: Iterable[torch.Tensor]) -> bool:
 
 
 def name_of_gradient(name: str | None) -> str | None:
-    """What the backward pass of an operation calls its own; None where that has no name."""
+    """The name of the operation in an operation's backward pass; None if the operation has no name."""
     return None if name is None else f"{name}.gradient"
 
 
@@ -66,7 +66,7 @@ def synchronize(handle: Handle) -> Any:
     """Waits for an operation of the kind `..._async`; returns its result: a tensor, of a group a tuple of them, and of an alltoall the
     tensor and how many rows came from each rank.
 
-    Raises HorovodInternalError, in the same words on every rank, where it has failed.
+    Raises HorovodInternalError, in the same words on every rank, if it has failed.
     """
     try:
         return handle.wait()

@@ -4,10 +4,10 @@
 Shapes and dtypes are the same on every rank; a scalar has no rows and is refused. In all functions:
     op: Average (the default), Sum, Min, Max or Product. Adasum raises InvalidOperation.
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
-    prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
+    prescale_factor, postscale_factor: the factors of each tensor before, and of the result after.
     process_set: the ranks that take part.
 Raise ValueError for arguments that cannot mean anything, and for a name that is in flight; waiting raises HorovodInternalError, in the
-same words on every rank, where ranks differ or one is lost.
+same words on every rank, if ranks differ or one is lost.
 
 In those that are differentiable:
     exact_gradient: False: the gradient is that of all rows, gathered, times the factors, and for Sum times the number of ranks, as in

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reduce, gather and scatter: one rank, the root, gets what all have, or gives what all get. Horovod has none of them.
+"""reduce, gather and scatter: one rank, the root, gets the data of all, or gives data to all. Horovod has none of them.
 
 In all functions:
     root_rank: the root, by its number in the job, whatever the process set.
     name: pairs the calls of the ranks, and must not be in flight twice; calls without a name are paired by their order.
     process_set: the ranks that take part, of which root_rank is one.
 They are not differentiable. They raise ValueError for arguments that cannot mean anything, for a name that is in flight, and for a tensor that needs a
-gradient; waiting raises HorovodInternalError, in the same words on every rank, where ranks differ or one is lost.
+gradient; waiting raises HorovodInternalError, in the same words on every rank, if ranks differ or one is lost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reduce(tensor: torch.Tensor, root_rank: int, op: ReduceOp = Average, name: s
     """The reduction of the ranks' tensors, of one shape and dtype, as a new tensor on the root; None on the others.
 
     op: Average (the default), Sum, Min, Max or Product.
-    prescale_factor, postscale_factor: what each tensor is multiplied by before, and the result after.
+    prescale_factor, postscale_factor: the factors of each tensor before, and of the result after.
     """
     return _torch.reduce(_without_gradient(tensor, "reduce", "allreduce"), root_rank, name, _to_root(op), prescale_factor, postscale_factor,
                          native(process_set))

@@ -63,13 +63,13 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Objects, testing::Values(1, 2, 3));
 TEST(BroadcastObject, ModulesGetTheirValuesWhereTheyLie) {
   run_ranks(3, [](Runtime& runtime) {
     torch::nn::Linear module(2, 2);
-    const void* place = module->weight.data_ptr();
+    const void* address = module->weight.data_ptr();
     at::Tensor bias = module->bias;
     bias.detach().fill_(runtime.topology().rank);
     broadcast_object(module, 2, runtime);
     EXPECT_EQ(bias[1].item<float>(), 2.0F);
     EXPECT_TRUE(bias.is_same(module->bias));
-    EXPECT_EQ(module->weight.data_ptr(), place);
+    EXPECT_EQ(module->weight.data_ptr(), address);
     EXPECT_TRUE(module->weight.requires_grad());
   });
 }

@@ -188,6 +188,26 @@ TEST_F(TorchDevice, NewOutputsAreKeptForTheStreamThatWaitsForThem) {
   });
 }
 
+// The program goes on with the sender's tensor on its stream, and the host waits for nothing.
+TEST_F(TorchDevice, MessagesAreInTheOrderOfStreams) {
+  run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
+    const bool sends = runtime.topology().rank == 0;
+    for (int round = 0; round < 20; ++round) {
+      at::Tensor tensor = at::full({2, 3}, sends ? round : -1, device.name());
+      if (sends) {
+        tensor = round % 2 == 0 ? tensor : tensor.t();  // with gaps between its rows
+        send(tensor, 1, "message", runtime);
+        tensor.add_(100);
+        EXPECT_EQ(tensor.cpu()[1][1].item<float>(), round + 100.0f);
+      } else {
+        if (round % 2 != 0) tensor = at::full({3, 2}, -1, device.name());
+        recv(tensor, 0, "message", runtime);
+        EXPECT_EQ(tensor.cpu()[1][1].item<float>(), static_cast<float>(round));
+      }
+    }
+  });
+}
+
 TEST_F(TorchDevice, AMissingGradientIsZeros) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     const at::Tensor all = at::ones({3}, device.name()).requires_grad_();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradients of a DistributedOptimizer on devices get places, and when.
+// Which gradients of a DistributedOptimizer on devices get slots, and when.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class TorchDeviceLayout : public TorchDeviceWorld {
   }
 };
 
-TEST_F(TorchDeviceLayout, UnlessItIsAskedForNothingHasAPlace) {
+TEST_F(TorchDeviceLayout, UnlessItIsAskedForNothingHasASlot) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
     const at::Tensor weights = leaf(10, device);
     Sgd optimizer({weights}, torch::optim::SGDOptions(0.0), {}, runtime);
@@ -102,7 +102,7 @@ TEST_F(TorchDeviceLayout, NothingIsSharedInABackwardPass) {
   EXPECT_EQ(registrations().size(), 2u);
 }
 
-// A parameter that is unfrozen, with which there are to be more places.
+// A parameter that is unfrozen, with which there are to be more slots.
 struct Unfreezing {
   Unfreezing(Runtime& runtime, const FakeTorchDevice& device)
       : weights(at::ones({3}, device.name()).requires_grad_()),
@@ -133,7 +133,7 @@ TEST_F(TorchDeviceLayout, NothingIsSharedWhileARankHasJoined) {
   EXPECT_EQ(registrations().size(), 2u);
 }
 
-// What has no place any more still has one in the window before.
+// What has no slot any more still has one in the window before.
 TEST_F(TorchDeviceLayout, AGradientThatIsKeptStaysWhereMemoryWasLackingSince) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
     const Rank rank = runtime.topology().rank;

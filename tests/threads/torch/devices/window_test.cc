@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients with places in windows of devices: the ranks are threads, their devices and NCCL fakes, and
+// Gradients with slots in windows of devices: the ranks are threads, their devices and NCCL fakes, and
 // LibTorch's operators for CUDA run on the host.
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
@@ -29,18 +29,18 @@ TEST_F(TorchDeviceWindow, FromTheSecondStepOnNothingIsPacked) {
     training.expect_means();
     const std::size_t packed = fake.batches();
     const long waits = device.host_waits();
-    std::vector<const void*> places;
+    std::vector<const void*> addresses;
     for (int step = 1; step < 5; ++step) {
       const long copies = device.copies();
       training.step();
-      EXPECT_EQ(device.copies() - copies, 3) << "each to its place";
-      if (step == 1) places = training.places();
-      EXPECT_EQ(training.places(), places);
+      EXPECT_EQ(device.copies() - copies, 3) << "each to its slot";
+      if (step == 1) addresses = training.gradient_addresses();
+      EXPECT_EQ(training.gradient_addresses(), addresses);
     }
     EXPECT_EQ(device.host_waits(), waits);
     EXPECT_EQ(fake.batches(), packed) << "neither packed nor unpacked";
-    EXPECT_LT(places[2], places[1]);
-    EXPECT_LT(places[1], places[0]);
+    EXPECT_LT(addresses[2], addresses[1]);
+    EXPECT_LT(addresses[1], addresses[0]);
     training.expect_means();
   });
   const std::vector<std::string> calls = nccl_.take_calls(0);
@@ -62,7 +62,7 @@ TEST_F(TorchDeviceWindow, WhatIsInItsPlaceIsNotCopied) {
         for (int pass = 0; pass < passes; ++pass) training.loss().backward();
         training.optimizer->step();
         training.expect_means();
-        if (step < 2) {  // in step 1 ordinary gradients, in step 2 moved to their places
+        if (step < 2) {  // in step 1 ordinary gradients, in step 2 moved to their slots
           packed = fake.batches();
           copies = device.copies();
         }
@@ -92,7 +92,7 @@ TEST_F(TorchDeviceWindow, LeavesAGradientThatSomebodyKeeps) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     DeviceTraining training(runtime, device.name(), {{3}, {10}});
     for (int step = 0; step < 2; ++step) training.step();
-    const std::vector<const void*> places = training.places();
+    const std::vector<const void*> addresses = training.gradient_addresses();
     const bool keeps = runtime.topology().rank == 1;
     at::Tensor kept = keeps ? training.grad(0) : at::Tensor();
     at::Tensor part = keeps ? training.grad(1).detach().narrow(0, 3, 2) : at::Tensor();
@@ -103,7 +103,7 @@ TEST_F(TorchDeviceWindow, LeavesAGradientThatSomebodyKeeps) {
     for (int step = 0; step < 3; ++step) {
       training.step();
       training.expect_means();
-      EXPECT_EQ(training.places() != places, keeps);
+      EXPECT_EQ(training.gradient_addresses() != addresses, keeps);
       if (!keeps) continue;
       EXPECT_EQ(kept.cpu().sum().item<float>(), 21.0f);
       EXPECT_EQ(part.cpu().sum().item<float>(), 16.0f);
@@ -112,17 +112,17 @@ TEST_F(TorchDeviceWindow, LeavesAGradientThatSomebodyKeeps) {
     part.reset();
     training.step();
     training.expect_means();
-    EXPECT_EQ(training.places(), places);
+    EXPECT_EQ(training.gradient_addresses(), addresses);
   });
 }
 
-// What the stream of the step still reads of a place comes before what is put there next.
-TEST_F(TorchDeviceWindow, APlaceIsUsedAgainBehindItsReaders) {
+// What the stream of the step still reads of a slot comes before what is put there next.
+TEST_F(TorchDeviceWindow, ASlotIsUsedAgainBehindItsReaders) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
     DeviceTraining training(runtime, device.name(), {{3}, {10}});
     FakeDevice& fake = devices_[runtime.topology().rank]->device();
     for (int step = 0; step < 2; ++step) training.step();
-    const std::vector<const void*> places = training.places();
+    const std::vector<const void*> addresses = training.gradient_addresses();
     training.optimizer->zero_grad();
     training.loss().backward();
     std::atomic<float> seen = 0;
@@ -144,7 +144,7 @@ TEST_F(TorchDeviceWindow, APlaceIsUsedAgainBehindItsReaders) {
     EXPECT_EQ(seen, 1.5f);
     training.optimizer->step();
     training.expect_means(12.0);
-    EXPECT_EQ(training.places(), places);
+    EXPECT_EQ(training.gradient_addresses(), addresses);
   });
 }
 
@@ -156,20 +156,20 @@ TEST_F(TorchDeviceWindow, FollowsAChangedType) {
       leaf.mutable_grad().reset();
       leaf.set_data(leaf.detach().to(at::kDouble));
     }
-    std::vector<const void*> places;
+    std::vector<const void*> addresses;
     for (int step = 0; step < 4; ++step) {
       training.step();
       training.expect_means();
-      if (step == 1) places = training.places();
+      if (step == 1) addresses = training.gradient_addresses();
       if (step > 1) {
-        EXPECT_EQ(training.places(), places);
+        EXPECT_EQ(training.gradient_addresses(), addresses);
       }
     }
   });
   EXPECT_EQ(count(0, "ncclCommWindowRegister"), 2);
 }
 
-TEST_F(TorchDeviceWindow, TiedSparseAndMissingGradientsHavePlaces) {
+TEST_F(TorchDeviceWindow, TiedSparseAndMissingGradientsHaveSlots) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     const auto leaf = [&](at::IntArrayRef sizes) {
       return at::ones(sizes, at::TensorOptions(at::kDouble).device(device.name())).requires_grad_();
@@ -179,7 +179,7 @@ TEST_F(TorchDeviceWindow, TiedSparseAndMissingGradientsHavePlaces) {
     Sgd optimizer({table, tied, rare, turned}, torch::optim::SGDOptions(0.0), {.device_window = true},
                   runtime);
     const at::Tensor rows = at::tensor({1, 3}).to(device.name());
-    std::vector<const void*> places;
+    std::vector<const void*> addresses;
     for (int step = 0; step < 5; ++step) {
       optimizer.zero_grad();
       at::Tensor loss = at::embedding(table, rows, -1, false, true).sum() + (tied * tied).sum() + tied.sum();
@@ -193,9 +193,9 @@ TEST_F(TorchDeviceWindow, TiedSparseAndMissingGradientsHavePlaces) {
         EXPECT_EQ(turned.grad().cpu().sum().item<double>(), 6.0);
       }
       const std::vector<const void*> now{table.grad().const_data_ptr(), tied.grad().const_data_ptr()};
-      if (step == 1) places = now;
+      if (step == 1) addresses = now;
       if (step > 1) {
-        EXPECT_EQ(now, places);
+        EXPECT_EQ(now, addresses);
       }
     }
   });
@@ -206,14 +206,14 @@ TEST_F(TorchDeviceWindow, FactorsHaveNone) {
     DistributedOptions options{.device_window = true};
     options.low_rank.rank = 1;
     DeviceTraining training(runtime, device.name(), {{20, 30}, {10}}, options);
-    std::vector<const void*> places;
+    std::vector<const void*> addresses;
     for (int step = 0; step < 4; ++step) {
       training.step();
       EXPECT_NEAR(training.grad(0).cpu().mean().item<double>(), 1.5, 1e-5);
       EXPECT_EQ(training.grad(1).cpu()[9].item<double>(), 3.0);
-      if (step == 1) places = training.places();
+      if (step == 1) addresses = training.gradient_addresses();
     }
-    EXPECT_EQ(training.places()[1], places[1]);
+    EXPECT_EQ(training.gradient_addresses()[1], addresses[1]);
   });
   EXPECT_EQ(count(1, "ncclCommWindowRegister(64 1)"), 1) << "the other alone";
 }
@@ -227,7 +227,7 @@ TEST_F(TorchDeviceWindow, WhatIsOnTheHostHasItsBlocks) {
     options.groups = {{here, there}};
     Sgd optimizer({here, there}, torch::optim::SGDOptions(0.0), options, runtime);
     const double mine = static_cast<double>(runtime.topology().rank) + 1.0;
-    const void* place = nullptr;
+    const void* address = nullptr;
     at::Tensor kept;
     for (int step = 0; step < 5; ++step) {
       optimizer.zero_grad();
@@ -236,9 +236,9 @@ TEST_F(TorchDeviceWindow, WhatIsOnTheHostHasItsBlocks) {
       optimizer.step();
       EXPECT_TRUE(at::equal(here.grad(), at::full({20}, 1.5, at::kFloat)));
       EXPECT_EQ(there.grad().cpu()[9].item<double>(), 1.5);
-      if (step == 1) place = there.grad().const_data_ptr();
+      if (step == 1) address = there.grad().const_data_ptr();
       if (step == 2) kept = there.grad();  // the next one of a group with a tensor of the host's is elsewhere
-      EXPECT_EQ(there.grad().const_data_ptr() == place, step == 1 || step == 2) << step;
+      EXPECT_EQ(there.grad().const_data_ptr() == address, step == 1 || step == 2) << step;
     }
   });
 }
@@ -251,13 +251,13 @@ TEST_F(TorchDeviceWindow, AScalerChangesThemInPlace) {
       training.optimizer->zero_grad();
       (training.loss() * 8).backward();
       training.optimizer->synchronize();
-      const std::vector<const void*> places = training.places();
+      const std::vector<const void*> addresses = training.gradient_addresses();
       const at::TensorOptions scalar = training.grad(0).options();
       at::Tensor found = at::zeros({}, scalar);
       const at::Tensor inverse = at::full({}, 0.125, scalar);
       at::_amp_foreach_non_finite_check_and_unscale_({training.grad(0), training.grad(1)}, found, inverse);
       EXPECT_EQ(found.cpu().item<float>(), 0.0f);
-      EXPECT_EQ(training.places(), places);
+      EXPECT_EQ(training.gradient_addresses(), addresses);
       training.expect_means();
       training.optimizer->step();
       training.expect_means();

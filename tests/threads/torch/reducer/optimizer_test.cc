@@ -41,8 +41,8 @@ Regression plain_sgd(Rank ranks, int steps, double clip = 0.0) {
 }
 
 Batch batch_here(const Runtime& runtime, int step) {
-  const Topology& place = runtime.topology();
-  return make_batch(kRows * (place.size * step + place.rank), kRows);
+  const Topology& topology = runtime.topology();
+  return make_batch(kRows * (topology.size * step + topology.rank), kRows);
 }
 
 void expect_near(const Regression& actual, const Regression& expected, double tolerance) {

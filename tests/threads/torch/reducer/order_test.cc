@@ -140,7 +140,7 @@ TEST(FixedOrder, OfAShardedOptimizer) {
   }
 }
 
-TEST(FixedOrder, GradientsHavePlacesInTheWindow) {
+TEST(FixedOrder, GradientsHaveBlocksInTheWindow) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     run_on_one_host(2, [&](Runtime& runtime) {
       const Regression model(1, type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients with places in shared memory, and rueda::empty.
+// Gradients with blocks in shared memory, and rueda::empty.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/optim/sgd.h>
@@ -23,10 +23,10 @@ using Sgd = DistributedOptimizer<torch::optim::SGD>;
 
 torch::optim::SGDOptions momentum_sgd() { return torch::optim::SGDOptions(0.05).momentum(0.9); }
 
-std::vector<const void*> places_of(const Regression& model) {
-  std::vector<const void*> places;
-  for (const at::Tensor& parameter : model.tensors()) places.push_back(parameter.grad().const_data_ptr());
-  return places;
+std::vector<const void*> addresses_of(const Regression& model) {
+  std::vector<const void*> addresses;
+  for (const at::Tensor& parameter : model.tensors()) addresses.push_back(parameter.grad().const_data_ptr());
+  return addresses;
 }
 
 void train_step(Sgd& optimizer, const Regression& model, Runtime& runtime, int step,
@@ -49,8 +49,8 @@ TEST(GradientBuffers, GradientsLieInSharedMemoryFromTheThirdStepOnAtLatest) {
       train_step(optimizer, model, runtime, step, step % 2 == 0);
       for (const at::Tensor& parameter : model.tensors())
         EXPECT_TRUE(in_shared_memory(parameter.grad(), runtime) || step < 2) << step;
-      const std::vector<const void*> places = places_of(model);
-      EXPECT_EQ(std::set<const void*>(places.begin(), places.end()).size(), places.size());
+      const std::vector<const void*> addresses = addresses_of(model);
+      EXPECT_EQ(std::set<const void*>(addresses.begin(), addresses.end()).size(), addresses.size());
     }
   });
 }
@@ -86,6 +86,42 @@ TEST(GradientBuffers, TheFirstGradientsLieThereAfterPrepare) {
     EXPECT_EQ(weight.grad().const_data_ptr(), computed);
     EXPECT_TRUE(in_shared_memory(weight.grad(), runtime));
     EXPECT_TRUE(at::equal(weight.grad(), at::full({300, 200}, 1.5, at::kFloat)));
+  });
+}
+
+// A gradient of which no step is known, or that a later pass has changed, is the program's.
+TEST(GradientBuffers, OnlyUsedGradientsAreReleased) {
+  run_on_one_host(2, [](Runtime& runtime) {
+    const at::Tensor weight = make_parameter({300, 200}, 1, at::kFloat);
+    const at::Tensor small = make_parameter({2}, 1, at::kFloat);
+    GradientSync sync({weight, small}, {}, runtime);
+    sync.prepare();
+    const auto pass = [&] { ((weight * 2).sum() + small.sum()).backward(); };
+    pass();
+    sync.synchronize();
+    sync.release_used_gradients();
+    EXPECT_TRUE(weight.grad().defined());
+    sync.begin_step();
+    sync.release_used_gradients();  // of zero_grad(), without a step
+    EXPECT_TRUE(weight.grad().defined());
+    sync.note_use();
+    {
+      const at::Tensor held = weight.grad();
+      sync.release_used_gradients();
+      EXPECT_TRUE(weight.grad().is_same(held));
+    }
+    small.mutable_grad() = at::ones({2}, at::kFloat);  // memory of the program's own
+    sync.release_used_gradients();
+    EXPECT_FALSE(weight.grad().defined());
+    EXPECT_TRUE(small.grad().defined());
+    small.mutable_grad() = rueda::empty({2}, at::kFloat, runtime);  // the same, where ranks share it
+    sync.release_used_gradients();
+    EXPECT_TRUE(small.grad().defined());
+    sync.pause(+1);
+    pass();
+    sync.pause(-1);
+    sync.release_used_gradients();
+    EXPECT_TRUE(at::equal(weight.grad(), at::full({300, 200}, 2, at::kFloat)));
   });
 }
 
@@ -232,17 +268,17 @@ TEST(GradientBuffers, LeavesAGradientThatSomebodyKeeps) {
     const Regression model;
     Sgd optimizer(model.tensors(), momentum_sgd(), {}, runtime);
     for (int step = 0; step < 2; ++step) train_step(optimizer, model, runtime, step);
-    const void* place = model[0].grad().const_data_ptr();
+    const void* address = model[0].grad().const_data_ptr();
     at::Tensor kept = model[0].grad();
     const at::Tensor part = model[1].grad().narrow(0, 0, 1);
     const at::Tensor values = kept.clone(), value = part.clone();
     train_step(optimizer, model, runtime, 2);
     EXPECT_TRUE(at::equal(kept, values));
     EXPECT_TRUE(at::equal(part, value));
-    EXPECT_NE(model[0].grad().const_data_ptr(), place);
+    EXPECT_NE(model[0].grad().const_data_ptr(), address);
     kept.reset();
     train_step(optimizer, model, runtime, 3);
-    EXPECT_EQ(model[0].grad().const_data_ptr(), place);
+    EXPECT_EQ(model[0].grad().const_data_ptr(), address);
     EXPECT_TRUE(at::equal(part, value));
   });
 }
@@ -296,16 +332,16 @@ TEST(GradientBuffers, FollowsAChangedType) {
       parameter.set_data(parameter.data().to(at::kFloat));
     }
     for (int step = 2; step < 5; ++step) train_step(optimizer, model, runtime, step);
-    const std::vector<const void*> places = places_of(model);
+    const std::vector<const void*> addresses = addresses_of(model);
     train_step(optimizer, model, runtime, 5);
-    EXPECT_EQ(places_of(model), places);
+    EXPECT_EQ(addresses_of(model), addresses);
     EXPECT_EQ(model[0].grad().scalar_type(), at::kFloat);
   });
 }
 
 TEST(GradientBuffers, WithoutMemoryGradientsAreOrdinary) {
   Config config;
-  config.window_limit = 4096 * 2;  // the places need less than that, the second optimizer's do not fit
+  config.window_limit = 4096 * 2;  // the blocks need less than that, the second optimizer's do not fit
   run_on_one_host(
       2,
       [](Runtime& runtime) {
@@ -321,12 +357,12 @@ TEST(GradientBuffers, WithoutMemoryGradientsAreOrdinary) {
       config);
 }
 
-TEST(GradientBuffers, SparseTiedAndMissingGradientsHavePlaces) {
+TEST(GradientBuffers, SparseTiedAndMissingGradientsHaveBlocks) {
   run_on_one_host(2, [](Runtime& runtime) {
     const at::Tensor table = make_parameter({5, 2}, 1), tied = make_parameter({3}, 2),
                      rare = make_parameter({4}, 3);
     Sgd optimizer({table, tied, rare}, torch::optim::SGDOptions(0.0), {}, runtime);
-    std::vector<const void*> places;
+    std::vector<const void*> addresses;
     for (int step = 0; step < 5; ++step) {
       optimizer.zero_grad();
       const at::Tensor rows = at::embedding(table, at::tensor({1, 3}), -1, false, true);
@@ -341,9 +377,9 @@ TEST(GradientBuffers, SparseTiedAndMissingGradientsHavePlaces) {
       }
       const std::vector<const void*> now{table.grad().const_data_ptr(), tied.grad().const_data_ptr()};
       if (step > 1) {
-        EXPECT_EQ(now, places);
+        EXPECT_EQ(now, addresses);
       }
-      places = now;
+      addresses = now;
     }
   });
 }
@@ -353,11 +389,11 @@ TEST(Empty, IsZeroAndReducedInPlace) {
   run_on_one_host(3, [&](Runtime& runtime) {
     at::Tensor tensor = rueda::empty({100, 70}, at::kInt, runtime);
     EXPECT_TRUE(at::equal(tensor, at::zeros({100, 70}, at::kInt)));
-    const void* place = tensor.const_data_ptr();
+    const void* address = tensor.const_data_ptr();
     tensor.fill_(2 + runtime.topology().rank);
     allreduce_(tensor, "x", {ReduceOp::sum}, runtime);
     EXPECT_TRUE(at::equal(tensor, at::full({100, 70}, 9, at::kInt)));
-    EXPECT_EQ(tensor.const_data_ptr(), place);
+    EXPECT_EQ(tensor.const_data_ptr(), address);
     allreduce_(tensor.narrow(1, 3, 9), "part", {ReduceOp::max}, runtime);
     if (runtime.topology().rank == 2) kept = tensor;
     EXPECT_EQ(rueda::empty({}, at::kDouble, runtime).sizes(), at::IntArrayRef({}));

@@ -316,7 +316,7 @@ class Picky : public torch::optim::SGD {
   using SGD::SGD;
   static thread_local bool fails;
   at::Tensor step(LossClosure closure = nullptr) override {
-    if (fails) throw std::runtime_error("out of patience");
+    if (fails) throw std::runtime_error("out of timeout");
     return SGD::step(std::move(closure));
   }
 };
@@ -339,7 +339,7 @@ TEST(ShardedOptimizer, AnErrorInsideAStepIsThrownAndTheNextStepWorks) {
       optimizer.step();
       ADD_FAILURE() << "a step without rank 1's part";
     } catch (const std::exception& error) {
-      EXPECT_THAT(error.what(), HasSubstr(Picky::fails ? "out of patience" : "step() failed on rank 1"));
+      EXPECT_THAT(error.what(), HasSubstr(Picky::fails ? "out of timeout" : "step() failed on rank 1"));
     }
     Picky::fails = false;
     make_gradients(model, 2);

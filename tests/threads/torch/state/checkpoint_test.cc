@@ -68,11 +68,11 @@ TEST_P(Checkpoints, ContinueOnEveryRank) {
     fill(model, rank);
     AdamW optimizer(model->parameters(), AdamWOptions(5.0));
     if (rank == 1) train(model, optimizer, 1);
-    const void* place = model->weight.data_ptr();
+    const void* address = model->weight.data_ptr();
     at::Tensor step;
     load(path, {{"model", model}, {"optimizer", optimizer}, {"step", step}}, runtime);
     EXPECT_EQ(step.item<int>(), 3);
-    EXPECT_EQ(model->weight.data_ptr(), place);
+    EXPECT_EQ(model->weight.data_ptr(), address);
     train(model, optimizer, 2);
     EXPECT_EQ(difference(model->weight, reference->weight), 0.0);
     EXPECT_EQ(difference(model->bias, reference->bias), 0.0);

@@ -91,7 +91,7 @@ TEST(SavedState, ThatDoesNotFitIsRefused) {
   });
 }
 
-// What meets() said before each of six steps, on rank 0; every rank says the same.
+// What is_sync_step() said before each of six steps, on rank 0; every rank says the same.
 std::vector<bool> meetings_of(const SyncSchedule& schedule) {
   std::vector<bool> said;
   on_scheduled_ranks(schedule, [&](DistributedSgd& optimizer, Regression& model, Rank rank) {
@@ -99,7 +99,7 @@ std::vector<bool> meetings_of(const SyncSchedule& schedule) {
     for (int step = 0; step < 6; ++step) {
       optimizer.zero_grad();
       model.loss(batch_of(rank, step)).backward();
-      if (rank == 0) said.push_back(optimizer.meets());
+      if (rank == 0) said.push_back(optimizer.is_sync_step());
       optimizer.step();
     }
     optimizer.flush();

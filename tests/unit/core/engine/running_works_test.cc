@@ -228,7 +228,7 @@ TEST_F(WorksTest, SinceWhenTheyHaveNotMoved) {
   EXPECT_FALSE(works_.phase_of(3));
 }
 
-TEST_F(WorksTest, APlanWithoutAWorkWaitsForItsPlaceInTheOrder) {
+TEST_F(WorksTest, APlanWithoutAWorkWaitsForItsTurn) {
   for (std::uint64_t number : {1, 2}) call(number);
   start();
   Plan refused;

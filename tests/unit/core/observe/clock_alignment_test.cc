@@ -14,7 +14,7 @@ namespace rueda {
 namespace {
 
 // A tree of ranks, each with a clock of its own, and messages that take a random time.
-struct World {
+struct ClockWorld {
   struct Node {
     ClockAlignment alignment;
     std::int64_t ahead_ns;  // of true time
@@ -59,13 +59,13 @@ struct World {
 };
 
 TEST(ClockAlignment, FindsHowFarClocksAreApart) {
-  World world;
+  ClockWorld world;
   world.add(std::nullopt, {1, 2}, "a", 0);
   world.add(0, {3}, "b", 5'000'000);
   world.add(0, {}, "c", -7'000'000'000);
   world.add(1, {}, "d", 9'000'000);
   world.run();
-  for (const World::Node& node : world.nodes) {
+  for (const ClockWorld::Node& node : world.nodes) {
     EXPECT_TRUE(node.alignment.finished());
     // Half a round trip of at most 46 us for each level.
     EXPECT_NEAR(static_cast<double>(node.alignment.clock().offset_ns), static_cast<double>(-node.ahead_ns),
@@ -76,7 +76,7 @@ TEST(ClockAlignment, FindsHowFarClocksAreApart) {
 }
 
 TEST(ClockAlignment, OneClockNeedsNoMeasuring) {
-  World world;
+  ClockWorld world;
   world.add(std::nullopt, {1}, "a", 0);
   world.add(0, {2}, "b", 5'000'000);
   world.add(1, {}, "b", 5'000'000);
@@ -87,7 +87,7 @@ TEST(ClockAlignment, OneClockNeedsNoMeasuring) {
 }
 
 TEST(ClockAlignment, UnknownMachinesAreNotTakenForOne) {
-  World world;
+  ClockWorld world;
   world.add(std::nullopt, {1}, "", 0);
   world.add(0, {}, "", 1'000'000'000);
   world.run();

@@ -211,7 +211,7 @@ TEST(TraceFile, AFullDiskIsAnError) {
   EXPECT_THAT(file.open("/dev/full").message, HasSubstr("No space left on device"));
 }
 
-TracePlace place_of(Rank rank, Rank size, std::int64_t epoch_us = 77) {
+TraceIdentity trace_identity(Rank rank, Rank size, std::int64_t epoch_us = 77) {
   return {rank, size, "host", 100 + rank, 0, 0, epoch_us};
 }
 
@@ -219,7 +219,7 @@ TEST(Timeline, WritesOnItsOwnThreadUntilItIsStopped) {
   ScratchFolder folder;
   const std::string path = folder.path() / "trace.json";
   Timeline timeline;
-  timeline.set_place(place_of(0, 1));
+  timeline.set_identity(trace_identity(0, 1));
   EXPECT_FALSE(timeline.tracing());
   EXPECT_TRUE(timeline.stop().ok());
   ASSERT_TRUE(timeline.start(path, true).ok());
@@ -242,12 +242,12 @@ TEST(Timeline, WritesOnItsOwnThreadUntilItIsStopped) {
 }
 
 // Writes the timeline of one rank with one event.
-std::string write_part(const ScratchFolder& folder, const std::string& name, const TracePlace& place) {
+std::string write_part(const ScratchFolder& folder, const std::string& name, const TraceIdentity& identity) {
   std::string path = folder.path() / name;
   TraceFile file;
-  TraceJson text(place);
+  TraceJson text(identity);
   std::string lines = text.begin(1);
-  text.add(event_of(Kind::submitted, 1000 * place.rank, 1, 0, "x"), lines);
+  text.add(event_of(Kind::submitted, 1000 * identity.rank, 1, 0, "x"), lines);
   lines += text.end(0);
   EXPECT_TRUE(file.open(path).ok() && file.append(lines).ok());
   return path;
@@ -255,9 +255,9 @@ std::string write_part(const ScratchFolder& folder, const std::string& name, con
 
 TEST(TimelineMerge, PutsAllRanksIntoOneFile) {
   ScratchFolder folder;
-  const std::vector<std::string> parts{write_part(folder, "b", place_of(2, 3)),
-                                       write_part(folder, "a", place_of(0, 3)),
-                                       write_part(folder, "c", place_of(1, 3))};
+  const std::vector<std::string> parts{write_part(folder, "b", trace_identity(2, 3)),
+                                       write_part(folder, "a", trace_identity(0, 3)),
+                                       write_part(folder, "c", trace_identity(1, 3))};
   ASSERT_TRUE(merge_timelines(parts[0], parts).ok());  // into one of them
   const json events = json::parse(content_of(parts[0]));
   std::vector<int> ranks;
@@ -272,8 +272,8 @@ TEST(TimelineMerge, PutsAllRanksIntoOneFile) {
 
 TEST(TimelineMerge, ATornFileGivesItsWholeLines) {
   ScratchFolder folder;
-  const std::vector<std::string> parts{write_part(folder, "a", place_of(0, 2)),
-                                       write_part(folder, "b", place_of(1, 2))};
+  const std::vector<std::string> parts{write_part(folder, "a", trace_identity(0, 2)),
+                                       write_part(folder, "b", trace_identity(1, 2))};
   EXPECT_TRUE(timeline_ended(parts[1]));
   std::string torn = content_of(parts[1]);
   torn.resize(torn.find("rueda_timeline_end"));
@@ -287,10 +287,10 @@ TEST(TimelineMerge, ATornFileGivesItsWholeLines) {
 TEST(TimelineMerge, NamesWhatDoesNotFit) {
   ScratchFolder folder;
   const std::string out = folder.path() / "out";
-  const std::string a = write_part(folder, "a", place_of(0, 2));
+  const std::string a = write_part(folder, "a", trace_identity(0, 2));
   auto words = [&](const std::vector<std::string>& parts) { return merge_timelines(out, parts).message; };
-  EXPECT_THAT(words({a, write_part(folder, "b", place_of(1, 2, 78))}), HasSubstr("are not of one job"));
-  EXPECT_THAT(words({a, write_part(folder, "c", place_of(0, 2))}), HasSubstr("are both of rank 0"));
+  EXPECT_THAT(words({a, write_part(folder, "b", trace_identity(1, 2, 78))}), HasSubstr("are not of one job"));
+  EXPECT_THAT(words({a, write_part(folder, "c", trace_identity(0, 2))}), HasSubstr("are both of rank 0"));
   EXPECT_THAT(words({a, folder.path() / "missing"}), HasSubstr("missing' is not the timeline of one rank"));
   EXPECT_THAT(words({}), HasSubstr("no file"));
   const char* const bad[] = {
@@ -316,8 +316,8 @@ TEST(TimelineMerge, RankZeroMergesWhenAllHaveStopped) {
   ScratchFolder folder;
   const std::string path = folder.path() / "trace.json";
   Timeline zero, one;
-  zero.set_place(place_of(0, 2));
-  one.set_place(place_of(1, 2));
+  zero.set_identity(trace_identity(0, 2));
+  one.set_identity(trace_identity(1, 2));
   ASSERT_TRUE(zero.start(path, false).ok() && one.start(path, false).ok());
   one.push(event_of(Kind::submitted, 5000, 1, 0, "late"));
   std::thread other([&] { EXPECT_TRUE(one.stop().ok()); });
@@ -330,9 +330,9 @@ TEST(TimelineMerge, RankZeroMergesWhenAllHaveStopped) {
 TEST(TimelineMerge, WithoutTheFileOfARankEachKeepsItsOwn) {
   ScratchFolder folder;
   const std::string path = folder.path() / "trace.json";
-  write_part(folder, "trace.rank1.json", place_of(1, 2, 78));  // of an earlier job
+  write_part(folder, "trace.rank1.json", trace_identity(1, 2, 78));  // of an earlier job
   Timeline zero;
-  zero.set_place(place_of(0, 2));
+  zero.set_identity(trace_identity(0, 2));
   ASSERT_TRUE(zero.start(path, false).ok());
   EXPECT_TRUE(zero.stop().ok());
   EXPECT_TRUE(timeline_ended(path));

@@ -89,7 +89,7 @@ TEST(Sync, EveryStepIsTheFirstPointOfEachKind) {
   EXPECT_EQ(all[1].points[2].time, 15.0 / 40);
 }
 
-TEST(Sync, OptimizersAndPlacesAreNotMixed) {
+TEST(Sync, OptimizersAndSetupsAreNotMixed) {
   std::vector<RunRecord> records = {run(2, "every_step", 10, 81), run(2, "accumulate:10", 20, 79),
                                     run(2, "accumulate:100", 20, 52), run(4, "every_step", 30, 80)};
   records[0].optimizer = records[1].optimizer = "adamw";

@@ -91,12 +91,12 @@ class BestSpan : public testing::Test {
   }
   std::string best(std::size_t n_best = 20, std::int32_t max_answer_length = 30) const {
     const std::vector<WindowLogits> windows = {{&first_, start1_, end1_}, {&second_, start2_, end2_}};
-    const auto place = best_place(windows, n_best, max_answer_length);
-    return place ? std::string(place->in("a b c d")) : "";
+    const auto span = best_span(windows, n_best, max_answer_length);
+    return span ? std::string(span->in("a b c d")) : "";
   }
   std::string best_or_null(double threshold) const {
     const std::vector<WindowLogits> windows = {{&first_, start1_, end1_}, {&second_, start2_, end2_}};
-    return std::string(place_or_null(windows, threshold).in("a b c d"));
+    return std::string(span_or_null(windows, threshold).in("a b c d"));
   }
 
   Feature first_, second_;
@@ -142,8 +142,8 @@ TEST_F(BestSpan, EqualSumsGoToTheEarlierSpan) { EXPECT_EQ(best(), "a"); }
 TEST_F(BestSpan, IsEmptyWithoutASpan) {
   EXPECT_EQ(best(0), "");
   EXPECT_EQ(best(20, 0), "");
-  EXPECT_FALSE(best_place({}).has_value());
-  EXPECT_EQ(place_or_null({}, 0).in("a"), "");
+  EXPECT_FALSE(best_span({}).has_value());
+  EXPECT_EQ(span_or_null({}, 0).in("a"), "");
 }
 
 TEST_F(BestSpan, NoAnswerMustSurpassItByMoreThanTheThreshold) {

@@ -137,7 +137,7 @@ TEST_F(NqFeatures, AugmentationMovesTheAnswerAndLosesNothing) {
     masked += static_cast<int>(now);
     words += 2;
   }
-  EXPECT_EQ(starts.size(), 13U) << "every place in the window";
+  EXPECT_EQ(starts.size(), 13U) << "every position in the window";
   // Of two words both are drawn with 0.09, and then neither is masked.
   EXPECT_NEAR(static_cast<double>(masked) / words, 0.3 - 0.09, 0.05);
   EXPECT_EQ(made.training_feature(0, 7).feature.input_ids, made.training_feature(0, 7).feature.input_ids);

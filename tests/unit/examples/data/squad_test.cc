@@ -44,12 +44,12 @@ class Squad : public testing::Test {
   std::string error() const {
     return error_message([&] { read(); });
   }
-  std::string place(const std::string& rest) const {
+  std::string in_file(const std::string& rest) const {
     return (scratch_.path() / "squad.json").string() + ": " + rest;
   }
   // What is said of the only bad item.
   std::string fault(const std::string& rest) const {
-    return place(rest) + "; correct it, or leave it out with --bad-items skip";
+    return in_file(rest) + "; correct it, or leave it out with --bad-items skip";
   }
   std::string of_first(const std::string& rest) const {
     return fault("question \"q1\": data[0].paragraphs[0].qas[0]" + rest);
@@ -88,14 +88,14 @@ TEST_F(Squad, NamesThePathOfWrongStructure) {
   EXPECT_EQ(error(), fault("data[0].paragraphs: an array is needed, found string"));
   document_["data"][1] = json::array();
   document_["data"][0]["paragraphs"] = json::array();
-  EXPECT_EQ(error(), place("its only item is bad, and nothing is left:\n  ") +
-                         place("data[1]: an object is needed, found array"));
+  EXPECT_EQ(error(), in_file("its only item is bad, and nothing is left:\n  ") +
+                         in_file("data[1]: an object is needed, found array"));
   document_["data"].erase(1);
-  EXPECT_EQ(error(), place("data: there is no question in it"));
+  EXPECT_EQ(error(), in_file("data: there is no question in it"));
   document_ = json::array();
-  EXPECT_EQ(error(), place("top level: an object is needed, found array"));
+  EXPECT_EQ(error(), in_file("top level: an object is needed, found array"));
   document_ = json::object();
-  EXPECT_EQ(error(), place("top level: missing \"data\""));
+  EXPECT_EQ(error(), in_file("top level: missing \"data\""));
 }
 
 TEST_F(Squad, AnAnswerMustStandAtItsPosition) {
@@ -163,10 +163,11 @@ TEST_F(Squad, BadItemsAreLeftOutAndCounted) {
   ASSERT_EQ(words.size(), 11U);
   EXPECT_EQ(words[0], "F: 12 bad items left out; the first 10:");
   EXPECT_THAT(words[1], HasSubstr("question \"q1\": data[0].paragraphs[0].qas[0].answers[0]"));
-  EXPECT_EQ(words[2], "  " + place("data[2]: missing \"paragraphs\""));
-  EXPECT_EQ(words[3], "  " + place("question \"q4\": data[3].paragraphs[0].qas[1].id: the id occurs before"));
+  EXPECT_EQ(words[2], "  " + in_file("data[2]: missing \"paragraphs\""));
+  EXPECT_EQ(words[3],
+            "  " + in_file("question \"q4\": data[3].paragraphs[0].qas[1].id: the id occurs before"));
   const std::string all = error();
-  EXPECT_THAT(all, HasSubstr(place("12 bad items; the first 10:\n  ")));
+  EXPECT_THAT(all, HasSubstr(in_file("12 bad items; the first 10:\n  ")));
   EXPECT_THAT(all,
               HasSubstr("qas[8].id: the id occurs before\ncorrect them, or leave them out with --bad-items "
                         "skip"));
@@ -176,9 +177,9 @@ TEST_F(Squad, BadItemsAreLeftOutAndCounted) {
 TEST_F(Squad, SomethingMustBeLeft) {
   for (json& article : document_["data"]) article.erase("paragraphs");
   for (const OnBadItems on_bad : {OnBadItems::skip, OnBadItems::refuse}) {
-    EXPECT_EQ(error_message([&] { read(on_bad); }), place("all 2 items are bad, and nothing is left:\n  ") +
-                                                        place("data[0]: missing \"paragraphs\"") + "\n  " +
-                                                        place("data[1]: missing \"paragraphs\""));
+    EXPECT_EQ(error_message([&] { read(on_bad); }), in_file("all 2 items are bad, and nothing is left:\n  ") +
+                                                        in_file("data[0]: missing \"paragraphs\"") + "\n  " +
+                                                        in_file("data[1]: missing \"paragraphs\""));
   }
 }
 

@@ -25,7 +25,7 @@ at::Tensor small_labels() {
 }
 
 DistillationTargets targets_of(const at::Tensor& labels) {
-  return {labels, places_of(labels.ne(kNoLabel)), places_of(small_input().valid)};
+  return {labels, indices_of(labels.ne(kNoLabel)), indices_of(small_input().valid)};
 }
 
 class Distillation : public testing::Test {

@@ -58,7 +58,7 @@ TEST(MaskedLm, TheLossIsTheMeanOverLabelledTokens) {
   labels[1][3] = 4;
   labels[2][1] = 29;
   const at::Tensor chosen_only =
-      masked_lm_loss(model, model.encode(input), labels, places_of(labels.ne(kNoLabel)));
+      masked_lm_loss(model, model.encode(input), labels, indices_of(labels.ne(kNoLabel)));
   const at::Tensor log_likelihood = at::log_softmax(model.forward(input), 2);
   const double wanted =
       -(log_likelihood[0][2][11] + log_likelihood[1][3][4] + log_likelihood[2][1][29]).item<double>() / 3;
@@ -69,7 +69,7 @@ TEST(MaskedLm, WithoutLabelsLossAndGradientsAreZero) {
   BertForMaskedLM model(small_bert());
   const at::Tensor labels = at::full({3, 7}, kNoLabel, at::kLong);
   const at::Tensor loss =
-      masked_lm_loss(model, model.encode(small_input()), labels, places_of(labels.ne(kNoLabel)));
+      masked_lm_loss(model, model.encode(small_input()), labels, indices_of(labels.ne(kNoLabel)));
   loss.backward();
   EXPECT_EQ(loss.item<double>(), 0);
   for (const auto& item : model.named_parameters()) {

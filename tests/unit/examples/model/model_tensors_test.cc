@@ -22,7 +22,7 @@ using testing::UnorderedElementsAre;
 
 class ModelTensorFiles : public testing::Test {
  protected:
-  // Tensors of one float, which is their place in the list.
+  // Tensors of one float, which is their index in the list.
   void write(const std::string& file, const std::vector<std::string>& names) {
     std::vector<SafetensorEntry> entries;
     for (std::size_t i = 0; i < names.size(); ++i)

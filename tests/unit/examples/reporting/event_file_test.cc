@@ -29,9 +29,9 @@ class EventFileTest : public ::testing::Test {
 };
 
 template <class T>
-T number_at(const std::string& bytes, std::size_t place) {
+T number_at(const std::string& bytes, std::size_t offset) {
   T value{};
-  std::memcpy(&value, bytes.data() + place, sizeof(T));
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
   return value;
 }
 
@@ -44,12 +44,12 @@ std::vector<std::string> records_of(const fs::path& path) {
   text << stream.rdbuf();
   const std::string bytes = text.str();
   std::vector<std::string> records;
-  for (std::size_t place = 0; place < bytes.size();) {
-    const auto length = number_at<std::uint64_t>(bytes, place);
-    EXPECT_EQ(number_at<std::uint32_t>(bytes, place + 8), masked(bytes.substr(place, 8)));
-    records.push_back(bytes.substr(place + 12, length));
-    EXPECT_EQ(number_at<std::uint32_t>(bytes, place + 12 + length), masked(records.back()));
-    place += 16 + length;
+  for (std::size_t offset = 0; offset < bytes.size();) {
+    const auto length = number_at<std::uint64_t>(bytes, offset);
+    EXPECT_EQ(number_at<std::uint32_t>(bytes, offset + 8), masked(bytes.substr(offset, 8)));
+    records.push_back(bytes.substr(offset + 12, length));
+    EXPECT_EQ(number_at<std::uint32_t>(bytes, offset + 12 + length), masked(records.back()));
+    offset += 16 + length;
   }
   return records;
 }

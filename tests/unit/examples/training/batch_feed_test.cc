@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A batch is the places of its samples, and the samples.
+// A batch is the positions of its samples, and the samples.
 class NumbersTask : public Task {
  public:
   std::vector<std::string> settings() const override { return {}; }

@@ -35,15 +35,15 @@ class CheckpointFolder : public testing::Test {
                          keep);
   }
   // training.json with another word in it, and the checksum that belongs to it.
-  static void rewrite(const fs::path& place, const std::string& from, const std::string& to) {
+  static void rewrite(const fs::path& folder, const std::string& from, const std::string& to) {
     nlohmann::ordered_json json;
-    std::ifstream(place / "training.json") >> json;
+    std::ifstream(folder / "training.json") >> json;
     std::string text = json["training"].dump();
     const auto found = text.find(from);
     ASSERT_NE(found, std::string::npos) << text;
     text.replace(found, from.size(), to);
     const auto crc = crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size());
-    std::ofstream(place / "training.json") << R"({"crc32": )" << crc << R"(, "training": )" << text << "}";
+    std::ofstream(folder / "training.json") << R"({"crc32": )" << crc << R"(, "training": )" << text << "}";
   }
   std::string damage_of(const fs::path& folder) const {
     try {
@@ -58,12 +58,12 @@ class CheckpointFolder : public testing::Test {
 };
 
 TEST_F(CheckpointFolder, SaysWhatItWasTold) {
-  const fs::path place = write(10);
-  EXPECT_EQ(place, root_ / "step-10");
-  EXPECT_TRUE(is_checkpoint(place));
+  const fs::path folder = write(10);
+  EXPECT_EQ(folder, root_ / "step-10");
+  EXPECT_TRUE(is_checkpoint(folder));
   EXPECT_FALSE(is_checkpoint(root_));
   EXPECT_TRUE(is_checkpoint("absent/step-7/")) << "its name says so";
-  const CheckpointFacts facts = check_checkpoint(place);
+  const CheckpointFacts facts = check_checkpoint(folder);
   EXPECT_EQ(facts.step, 10);
   EXPECT_EQ(facts.samples, 70);
   EXPECT_EQ(facts.ranks, 2);
@@ -85,36 +85,36 @@ TEST_F(CheckpointFolder, NumbersNeedNotBeFinite) {
 }
 
 TEST_F(CheckpointFolder, WhatItNamesIsNotBelieved) {
-  const fs::path place = write(1);
-  rewrite(place, "model", "../step-1/model");
-  EXPECT_THAT(damage_of(place), HasSubstr("names ../step-1/model, which is no file of this folder"));
+  const fs::path folder = write(1);
+  rewrite(folder, "model", "../step-1/model");
+  EXPECT_THAT(damage_of(folder), HasSubstr("names ../step-1/model, which is no file of this folder"));
   write(1);
-  rewrite(place, "model", "/dev/zero");
-  EXPECT_THAT(damage_of(place), HasSubstr("names /dev/zero"));
+  rewrite(folder, "model", "/dev/zero");
+  EXPECT_THAT(damage_of(folder), HasSubstr("names /dev/zero"));
   write(1);
-  fs::remove(place / "model");
-  fs::create_symlink("/dev/zero", place / "model");
-  EXPECT_THAT(damage_of(place), HasSubstr("model: is not a file"));
+  fs::remove(folder / "model");
+  fs::create_symlink("/dev/zero", folder / "model");
+  EXPECT_THAT(damage_of(folder), HasSubstr("model: is not a file"));
   write(1);
-  rewrite(place, R"("samples":70)", R"("samples":"many")");
-  EXPECT_THAT(damage_of(place), HasSubstr("training.json: has not what a checkpoint has"));
+  rewrite(folder, R"("samples":70)", R"("samples":"many")");
+  EXPECT_THAT(damage_of(folder), HasSubstr("training.json: has not what a checkpoint has"));
   write(1);
-  rewrite(place, R"("ranks":2)", R"("ranks":0)");
-  EXPECT_THAT(damage_of(place), HasSubstr("has steps or ranks that cannot be"));
-  fs::remove_all(place);
-  fs::create_directories(place / "training.json");
-  EXPECT_THAT(damage_of(place), HasSubstr("training.json: is not a file"));
+  rewrite(folder, R"("ranks":2)", R"("ranks":0)");
+  EXPECT_THAT(damage_of(folder), HasSubstr("has steps or ranks that cannot be"));
+  fs::remove_all(folder);
+  fs::create_directories(folder / "training.json");
+  EXPECT_THAT(damage_of(folder), HasSubstr("training.json: is not a file"));
   write(1);
-  rewrite(place, R"("format":3)", R"("format":9)");
-  EXPECT_THROW(check_checkpoint(place), std::runtime_error);
+  rewrite(folder, R"("format":3)", R"("format":9)");
+  EXPECT_THROW(check_checkpoint(folder), std::runtime_error);
   EXPECT_EQ(damage_of(write(1)), "none");
 }
 
 TEST_F(CheckpointFolder, DeepNestingIsDamageAndNoOverflowOfTheStack) {
-  const fs::path place = write(1);
-  std::ofstream(place / "training.json")
+  const fs::path folder = write(1);
+  std::ofstream(folder / "training.json")
       << R"({"crc32": 1, "training": )" << std::string(2'000'000, '[') << std::string(2'000'000, ']') << "}";
-  EXPECT_THAT(damage_of(place), HasSubstr("training.json: its JSON is nested more than 16 levels deep"));
+  EXPECT_THAT(damage_of(folder), HasSubstr("training.json: its JSON is nested more than 16 levels deep"));
 }
 
 TEST_F(CheckpointFolder, TheNewestAreKept) {
@@ -145,24 +145,24 @@ TEST_F(CheckpointFolder, WhatWasNotCommittedIsNotThere) {
 }
 
 TEST_F(CheckpointFolder, EveryDamageIsNamed) {
-  const fs::path place = write(1);
-  const fs::path model = place / "model", facts = place / "training.json";
+  const fs::path folder = write(1);
+  const fs::path model = folder / "model", facts = folder / "training.json";
   std::ofstream(model) << "same bytes";
-  EXPECT_THAT(damage_of(place), HasSubstr(model.string() + ": its bytes are not those that were written"));
+  EXPECT_THAT(damage_of(folder), HasSubstr(model.string() + ": its bytes are not those that were written"));
   fs::resize_file(model, 3);
-  EXPECT_THAT(damage_of(place), HasSubstr("has 3 bytes of 10"));
+  EXPECT_THAT(damage_of(folder), HasSubstr("has 3 bytes of 10"));
   fs::remove(model);
-  EXPECT_THAT(damage_of(place), HasSubstr("cannot read"));
+  EXPECT_THAT(damage_of(folder), HasSubstr("cannot read"));
   std::ofstream(model) << "some bytes";
-  EXPECT_EQ(damage_of(place), "none");
+  EXPECT_EQ(damage_of(folder), "none");
   std::string text;
   std::getline(std::ifstream(facts), text, '\0');
   std::ofstream(facts) << text.replace(text.find("70"), 2, "71");
-  EXPECT_THAT(damage_of(place), HasSubstr(facts.string() + ": is not what was written"));
+  EXPECT_THAT(damage_of(folder), HasSubstr(facts.string() + ": is not what was written"));
   std::ofstream(facts) << "{";
-  EXPECT_THAT(damage_of(place), HasSubstr("is not what was written"));
+  EXPECT_THAT(damage_of(folder), HasSubstr("is not what was written"));
   fs::remove(facts);
-  EXPECT_THAT(damage_of(place), HasSubstr("training.json: cannot read"));
+  EXPECT_THAT(damage_of(folder), HasSubstr("training.json: cannot read"));
 }
 
 }  // namespace

@@ -295,7 +295,7 @@ TEST_F(TrainerOnDevice, TheChoiceOfADevice) {
               ThrowsMessage<UsageError>(HasSubstr("--device cuda: CUDA cannot be used: rank 0: ")));
 }
 
-TEST(DeviceOfARank, IsThatOfItsPlaceOnItsHost) {
+TEST(DeviceOfARank, IsThatOfItsLocalRank) {
   EXPECT_EQ(device_number({}, 0, 2), 0);
   EXPECT_EQ(device_number({}, 1, 2), 1);
   EXPECT_EQ(device_number({}, 5, 2), 1);

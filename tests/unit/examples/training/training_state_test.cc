@@ -27,7 +27,7 @@ class Forgetful : public StepOptimizer {
  public:
   explicit Forgetful(bool own_state) : own_state_(own_state) {}
   void zero_grad() override {}
-  bool meets() const override { return true; }
+  bool is_sync_step() const override { return true; }
   void set_learning_rate(double) override {}
   bool synchronize() override { return true; }
   GradientNorm clip(double) override { return 0.0; }

@@ -30,15 +30,15 @@ std::array<std::string, 2> all_output(LocalRank& rank) {
 }
 
 LocalRank started(const std::vector<std::string>& command, const std::string& folder = "/") {
-  const agents::Launch launch{.places = {{1, 4, 1, 2, 0, 2}},
+  const agents::Launch launch{.ranks = {{1, 4, 1, 2, 0, 2}},
                               .command = command,
                               .environment = {"PATH=/usr/bin:/bin", "TEXT=two\nlines"},
                               .folder = folder};
-  return LocalRank(launch.places.front(),
+  return LocalRank(launch.ranks.front(),
                    {launch, Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)), {0}, 77});
 }
 
-TEST(LocalRank, HasItsPlaceItsVariablesAndItsLimits) {
+TEST(LocalRank, HasItsSlotItsVariablesAndItsLimits) {
   LocalRank rank = started({"sh", "-c",
                             "echo $RUEDA_RANK $HOROVOD_SIZE \"$TEXT\" $(pwd) $(ulimit -Sn); echo oops >&2; "
                             "grep Cpus_allowed_list /proc/self/status; exit 3"});
@@ -71,12 +71,12 @@ TEST(LocalRank, SignalsReachItsWholeGroup) {
 
 TEST(LocalRank, ATerminalInPlaceOfPipes) {
   const agents::Launch launch{
-      .places = {{0, 1, 0, 1, 0, 1}},
+      .ranks = {{0, 1, 0, 1, 0, 1}},
       .command = {"sh", "-c", "read x; echo $x; echo oops >&2; stty size; sleep 60 & wait"},
       .environment = {"PATH=/usr/bin:/bin"},
       .folder = "/"};
   const auto terminal = std::make_shared<PseudoTerminal>(TerminalSize{.rows = 12, .columns = 34});
-  LocalRank rank(launch.places.front(), {launch, Descriptor(), {}, 0, terminal});
+  LocalRank rank(launch.ranks.front(), {launch, Descriptor(), {}, 0, terminal});
   EXPECT_EQ(rank.output(1), -1);
   ASSERT_EQ(::write(terminal->descriptor(), "in\n", 3), 3);
   std::string text;

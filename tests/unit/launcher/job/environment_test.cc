@@ -41,7 +41,7 @@ TEST(Environment, OwnValuesReplaceAndDefaultsFillIn) {
               ElementsAre("A=1", "C=", "B=3", "D=4"));
 }
 
-TEST(Environment, ARankKnowsItsPlaceByAllNames) {
+TEST(Environment, ARankKnowsItsSlotByAllNames) {
   const EnvironmentMap variables = rank_variables({3, 8, 1, 2, 1, 4}, "node3");
   EXPECT_EQ(variables.at("HOROVOD_HOSTNAME"), "node3");
   EXPECT_EQ(variables.at("RUEDA_RANK"), "3");

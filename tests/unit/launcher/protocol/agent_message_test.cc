@@ -13,7 +13,7 @@ namespace rueda::agents {
 namespace {
 
 std::vector<Message> one_of_each() {
-  return {Launch{.places = {{1, 4, 0, 2, 1, 2}, {2, 4, 1, 2, 1, 2}},
+  return {Launch{.ranks = {{1, 4, 0, 2, 1, 2}, {2, 4, 1, 2, 1, 2}},
                  .slots = 3,
                  .host = "node3",
                  .command = {"prog", "", "a b"},
@@ -94,7 +94,7 @@ TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(Output{0, Stream::output, std::string(kLongestOutput + 1, 'x')})));
   EXPECT_FALSE(decode(encode(Launch{.command = {"prog"}}))) << "no rank";
   EXPECT_TRUE(decode(encode(Launch{.command = {"prog"}, .elastic = true}))) << "ranks come later";
-  EXPECT_FALSE(decode(encode(Launch{.places = {{}}}))) << "no program";
+  EXPECT_FALSE(decode(encode(Launch{.ranks = {{}}}))) << "no program";
 }
 
 struct Ends {

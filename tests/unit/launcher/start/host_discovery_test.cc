@@ -150,7 +150,7 @@ TEST(HostDiscovery, AStartDoesNotWaitForEver) {
     wait_for_slots(discovery, 2, 1s, signals.waiting, signal);
     FAIL();
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("1 of 2 ranks have a place"));
+    EXPECT_THAT(error.what(), HasSubstr("1 of 2 ranks have a slot"));
   }
 }
 

@@ -68,8 +68,8 @@ TEST(PseudoTerminal, AProgramLearnsOfANewSize) {
     ::sigprocmask(SIG_BLOCK, &change, nullptr);
     ::signal(SIGWINCH, [](int) {});
     [[maybe_unused]] const ssize_t told = ::write(1, "up", 2);
-    const timespec patience{10, 0};
-    if (::sigtimedwait(&change, nullptr, &patience) != SIGWINCH) return 1;
+    const timespec timeout{10, 0};
+    if (::sigtimedwait(&change, nullptr, &timeout) != SIGWINCH) return 1;
     winsize size{};
     ::ioctl(0, TIOCGWINSZ, &size);
     return size.ws_col == 99 ? 0 : 2;

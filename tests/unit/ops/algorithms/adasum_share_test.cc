@@ -52,7 +52,7 @@ Plan plan_of(DataType dtype, const std::vector<std::int64_t>& sizes) {
     Request request;
     request.dtype = dtype;
     request.shape = {elements};
-    place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+    assign_offset(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
   }
   return plan;
 }
@@ -62,8 +62,8 @@ TEST(Adasum, PartsAreDisjointAndEvenAndAll) {
   for (Rank size = 1; size < 12; ++size) {
     std::vector<std::vector<int>> seen;
     for (const PlanTensor& tensor : plan.tensors) seen.emplace_back(tensor.elements());
-    for (Rank place = 0; place < size; ++place) {
-      TensorSegments parts(plan, place, size);
+    for (Rank index = 0; index < size; ++index) {
+      TensorSegments parts(plan, index, size);
       std::int64_t all = 0;
       for (auto part = parts.next(300); part.count > 0; part = parts.next(300)) {
         ASSERT_LE(part.count, 300);
@@ -91,12 +91,12 @@ std::vector<std::vector<float>> run(const Plan& plan,
   const auto size = static_cast<Rank>(tensors.size());
   std::vector<std::unique_ptr<AdasumShare>> shares;
   const Memory memory;
-  for (Rank place = 0; place < size; ++place) {
-    AdasumShare& share = *shares.emplace_back(std::make_unique<AdasumShare>(plan, place, size));
+  for (Rank index = 0; index < size; ++index) {
+    AdasumShare& share = *shares.emplace_back(std::make_unique<AdasumShare>(plan, index, size));
     EXPECT_EQ(share.of(0), nullptr);
     share.prepare(memory);
     for (Rank from = 0; from < size; ++from) {
-      TensorSegments parts(plan, place, size);
+      TensorSegments parts(plan, index, size);
       std::int64_t at = 0;
       for (auto part = parts.next(100); part.count > 0; part = parts.next(100)) {
         share.load(from, at, tensors[from][part.tensor].data() + part.begin, part.count);
@@ -119,11 +119,11 @@ std::vector<std::vector<float>> run(const Plan& plan,
     }
   }
   std::vector<std::vector<float>> result = tensors[0];
-  for (Rank place = 0; place < size; ++place) {
-    TensorSegments parts(plan, place, size);
+  for (Rank index = 0; index < size; ++index) {
+    TensorSegments parts(plan, index, size);
     std::int64_t at = 0;
     for (auto part = parts.next(1000); part.count > 0; part = parts.next(1000)) {
-      shares[place]->store(result[part.tensor].data() + part.begin, at, part.count);
+      shares[index]->store(result[part.tensor].data() + part.begin, at, part.count);
       at += part.count;
     }
   }

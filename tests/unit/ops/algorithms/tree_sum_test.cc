@@ -24,7 +24,7 @@ double number_of(Rank rank, std::size_t i) {
 // Purpose: one rank's part of a sum. A test's own.
 struct Summand {
   std::unique_ptr<Link> link;
-  Channel wire;
+  Channel channel;
   std::vector<double> numbers;
   std::vector<double> room;
   TreeSum sum;
@@ -33,10 +33,10 @@ struct Summand {
   Summand(MemoryNetwork& network, const std::shared_ptr<const RankSet>& members, Rank rank, std::size_t count,
           std::int64_t chunk_bytes)
       : link(network.link(rank)),
-        wire(*link, 1),
+        channel(*link, 1),
         numbers(count),
         room(TreeSum::room({rank, members->count(), members, {}}, count)),
-        sum({.wire = &wire, .group = {rank, members->count(), members, {}}, .chunk_bytes = chunk_bytes},
+        sum({.channel = &channel, .group = {rank, members->count(), members, {}}, .chunk_bytes = chunk_bytes},
             numbers.data(), count, room.data()) {
     for (std::size_t i = 0; i < count; ++i) numbers[i] = number_of(rank, i);
   }
@@ -58,12 +58,12 @@ void run_tree_sum(unsigned seed, unsigned abandons, int& summed) {
     ASSERT_LT(steps, 100'000) << "somebody waits for ever";
     Summand& rank = *ranks[random() % ranks.size()];
     if (rank.over) continue;
-    if (random() % 1000 < abandons) rank.wire.abandon();
+    if (random() % 1000 < abandons) rank.channel.abandon();
     rank.over = rank.sum.step() == Work::Step::done;
     left -= rank.over ? 1 : 0;
   }
   for (const auto& rank : ranks) {
-    if (rank->wire.abandoned()) continue;
+    if (rank->channel.abandoned()) continue;
     ++summed;
     for (std::size_t i = 0; i < count; ++i) {
       auto value = [i](std::size_t at) { return number_of(static_cast<Rank>(at), i); };

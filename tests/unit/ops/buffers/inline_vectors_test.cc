@@ -11,9 +11,9 @@
 namespace rueda {
 namespace {
 
-bool inside(const InlineVectors& lists, const void* place) {
+bool inside(const InlineVectors& lists, const void* memory) {
   const auto begin = reinterpret_cast<std::uintptr_t>(&lists);
-  const auto at = reinterpret_cast<std::uintptr_t>(place);
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
   return at >= begin && at < begin + sizeof lists;
 }
 

@@ -38,7 +38,7 @@ TEST(Largest, ShareIsRoundedUp) {
 }
 
 // As a stable sort by magnitude would pick them; and nothing gets lost.
-TEST(Largest, ArePickedInTheOrderOfTheirPlaces) {
+TEST(Largest, ArePickedInTheOrderOfTheirIndices) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     const std::size_t count = 1 + seed * seed;
     const std::vector<float> values = some_values(count, seed);
@@ -52,7 +52,7 @@ TEST(Largest, ArePickedInTheOrderOfTheirPlaces) {
       std::vector<Picked> picked(most);
       pick_largest(left, picked);
       for (std::size_t i = 0; i < most; ++i) {
-        ASSERT_EQ(picked[i].place, order[i]) << "seed " << seed << ", " << most << " of " << count;
+        ASSERT_EQ(picked[i].index, order[i]) << "seed " << seed << ", " << most << " of " << count;
         ASSERT_EQ(left[order[i]], 0.0f);
       }
       ASSERT_TRUE(add_picked(left, picked));
@@ -66,7 +66,7 @@ TEST(Largest, WhatIsNotFiniteDoesNotComeBack) {
   std::vector<float> values{1.0f, kInfinity, -3.0f, std::nanf(""), -kInfinity, 2.0f};
   std::vector<Picked> picked(1);
   pick_largest(values, picked);
-  EXPECT_EQ(picked[0].place, 3u);
+  EXPECT_EQ(picked[0].index, 3u);
   EXPECT_TRUE(std::isnan(picked[0].value));
   EXPECT_EQ(values, (std::vector<float>{1.0f, 0.0f, -3.0f, 0.0f, 0.0f, 2.0f}));
 }

@@ -64,7 +64,7 @@ class StagedBackendTest : public testing::Test {
     PlanTensor& tensor = plan_.tensors.emplace_back();
     tensor.request = entries_.front().shared_request;
     plan_.device = DeviceKind::cuda;
-    place(plan_, tensor);
+    assign_offset(plan_, tensor);
     work_ = staged_->start(plan_, entries_);
     while (!below_->stepped()) work_->step();
   }

@@ -63,7 +63,7 @@ struct HierarchyJob {
       welcome.hosts.insert(welcome.hosts.end(), static_cast<std::size_t>(sizes[host]), std::to_string(host));
     for (Rank rank = 0; rank < count_of(sizes); ++rank) add_rank(rank, welcome, slices, count);
     for (Simulated& each : ranks) {
-      each.local_peers->meet(welcome);
+      each.local_peers->connect(welcome);
       EXPECT_TRUE(each.local_peers->claim_wide_areas().ok());
     }
     while (plans.size() < count) {
@@ -85,8 +85,8 @@ struct HierarchyJob {
   static bool crosses_hosts(const RankSet& members, const std::vector<std::string>& hosts) {
     std::map<std::string, int> on;
     int most = 0;
-    for (Rank place = 0; place < members.count(); ++place)
-      most = std::max(most, ++on[hosts[static_cast<std::size_t>(members.at(place))]]);
+    for (Rank index = 0; index < members.count(); ++index)
+      most = std::max(most, ++on[hosts[static_cast<std::size_t>(members.at(index))]]);
     return on.size() > 1 && most > 1;
   }
 
@@ -102,7 +102,7 @@ struct HierarchyJob {
     welcome.process_ids.push_back(1);
     welcome.peer_infos.push_back(added.local_peers->peer_info());
     auto hosts = std::make_shared<Hosts>([](Rank) { return true; });
-    hosts->meet(welcome.hosts);
+    hosts->set_names(welcome.hosts);
     auto areas = std::make_shared<WideAreas>();
     areas->most_slices = slices;
     added.below =
@@ -117,7 +117,7 @@ struct HierarchyJob {
   std::int32_t sum(std::uint64_t plan, std::int64_t i) const {
     std::int32_t total = 0;
     const RankSet& members = *plans[plan - 1];
-    for (Rank place = 0; place < members.count(); ++place) total += value(plan, members.at(place), i);
+    for (Rank index = 0; index < members.count(); ++index) total += value(plan, members.at(index), i);
     return total;
   }
 
@@ -129,11 +129,11 @@ struct HierarchyJob {
 
   std::vector<std::int32_t> expected(const Plan& plan, Rank rank) const {
     std::vector<std::int32_t> result;
-    const Rank size = plan.members->count(), place = plan.members->index_of(rank);
+    const Rank size = plan.members->count(), index = plan.members->index_of(rank);
     std::int64_t begin = 0, end = kJobElements;
     if (plan.operation == Operation::reducescatter) {
-      begin = place * (kJobElements / size) + std::min<std::int64_t>(place, kJobElements % size);
-      end = begin + kJobElements / size + (place < kJobElements % size ? 1 : 0);
+      begin = index * (kJobElements / size) + std::min<std::int64_t>(index, kJobElements % size);
+      end = begin + kJobElements / size + (index < kJobElements % size ? 1 : 0);
     }
     if (plan.operation == Operation::allreduce || plan.operation == Operation::reducescatter) {
       for (std::int64_t i = begin; i < end; ++i) result.push_back(sum(plan.number, i));
@@ -218,7 +218,8 @@ struct HierarchyJob {
     request.name = name;
     request.dtype = running.plan.dtype;
     request.shape = {elements};
-    place(running.plan, running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+    assign_offset(running.plan,
+                  running.plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     Entry& entry =
         running.entries.emplace_back(running.plan.tensors.back().request, std::make_shared<HandleState>());
     entry.submission().output = {running.tensors + from, request.dtype, {elements}, {}};

@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-// Every byte of every run has one place in one chunk, and no place is used twice.
+// Every byte of every run has one offset in one chunk, and no offset is used twice.
 void check(const std::vector<std::size_t>& lengths, std::size_t piece, std::size_t slices) {
   const Regions regions(lengths, piece, slices);
   std::vector<std::size_t> seen(lengths.size(), 0);

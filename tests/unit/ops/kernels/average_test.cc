@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kCount = 1001;
 constexpr std::size_t kCopies = 16;
 
-// Everywhere but at the start of a line.
+// Never at the start of a line.
 template <class T>
-T* place(std::vector<T>& values) {
+T* unaligned(std::vector<T>& values) {
   return values.data() + 1;
 }
 
@@ -67,21 +67,21 @@ class AverageTest : public testing::TestWithParam<std::string_view> {
     ASSERT_EQ(how.sum_size, sizeof(AverageSum<T>));
     std::vector<AverageSum<T>> sums(kCount + 1), other(kCount + 1), received(kCount + 1);
     for (std::size_t k = 0; k < kCopies; ++k) {
-      AverageSum<T>* to = place(k < kCopies / 2 ? sums : other);
+      AverageSum<T>* to = unaligned(k < kCopies / 2 ? sums : other);
       if (k % (kCopies / 2) == 0) {
         how.values->load(to, copies[k].data(), kCount, {});
       } else {
         how.values->combine(ReduceOp::average, to, copies[k].data(), kCount, {});
       }
     }
-    how.sums->load(place(received), place(other), kCount, {});
-    how.sums->combine(ReduceOp::average, place(sums), place(received), kCount, {});
+    how.sums->load(unaligned(received), unaligned(other), kCount, {});
+    how.sums->combine(ReduceOp::average, unaligned(sums), unaligned(received), kCount, {});
     std::vector<T> averages(kCount + 2, T{77});
     for (const Scale& scale :
          {Scale{1.0, 16}, Scale{1.0, 49}, Scale{1.0, 3}, Scale{1.0, 1}, Scale{2.5, 16}}) {
-      how.values->store(place(averages), place(sums), kCount, scale);
+      how.values->store(unaligned(averages), unaligned(sums), kCount, scale);
       for (std::size_t i = 0; i < kCount; ++i)
-        ASSERT_EQ(place(averages)[i], expected_average(copies, i, scale))
+        ASSERT_EQ(unaligned(averages)[i], expected_average(copies, i, scale))
             << to_string(data_type_of<T>) << " " << i << " * " << scale.factor << " / " << scale.divisor;
       ASSERT_TRUE(averages.front() == 77 && averages.back() == 77) << "wrote beside the values";
     }

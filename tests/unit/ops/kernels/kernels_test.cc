@@ -150,7 +150,7 @@ TEST_P(KernelsTest, EveryLevelGivesTheSameBitsAtEveryAlignment) {
 }
 
 // The sums of copies one after the other, as ReductionTree combines them: ((0+1)+(2+3)).
-TEST_P(KernelsTest, SumsIntoAllPlacesAsInSeveralPasses) {
+TEST_P(KernelsTest, SumsIntoAllTargetsAsInSeveralPasses) {
   if (kernels_.sum_of_two == nullptr) {
     EXPECT_EQ(dtype_, DataType::float16);
     return;

@@ -11,15 +11,15 @@ namespace {
 using Infos = std::vector<std::string>;
 
 TEST(PeerInfo, EachPartGetsItsOwnInTheOrderOfAdding) {
-  std::vector<Infos> met;
-  auto meet = [&](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
-    met.push_back(welcome.peer_infos);
+  std::vector<Infos> seen;
+  auto on_peers_known = [&](const Welcome& welcome, const RuntimeComponents::Alive& alive) {
+    seen.push_back(welcome.peer_infos);
     alive();
   };
   RuntimeComponents components;
-  add_peer_info(components, "first", meet);
-  add_peer_info(components, "", meet);
-  add_peer_info(components, std::string("\0last", 5), meet);
+  add_peer_info(components, "first", on_peers_known);
+  add_peer_info(components, "", on_peers_known);
+  add_peer_info(components, std::string("\0last", 5), on_peers_known);
   RuntimeComponents other;
   add_peer_info(other, std::string(1000, 'a'), {});
   add_peer_info(other, "b", {});
@@ -27,17 +27,17 @@ TEST(PeerInfo, EachPartGetsItsOwnInTheOrderOfAdding) {
   Welcome welcome;
   welcome.peer_infos = {components.peer_info, other.peer_info};
   int alive = 0;
-  components.meet(welcome, [&] { ++alive; });
-  EXPECT_EQ(met, (std::vector<Infos>{
-                     {"first", std::string(1000, 'a')}, {"", "b"}, {std::string("\0last", 5), "c"}}));
+  components.on_peers_known(welcome, [&] { ++alive; });
+  EXPECT_EQ(seen, (std::vector<Infos>{
+                      {"first", std::string(1000, 'a')}, {"", "b"}, {std::string("\0last", 5), "c"}}));
   EXPECT_EQ(alive, 3);
 }
 
 TEST(PeerInfo, WhatCannotBeReadIsNone) {
-  Infos met;
+  Infos seen;
   RuntimeComponents components;
   add_peer_info(components, "info",
-                [&](const Welcome& welcome, const RuntimeComponents::Alive&) { met = welcome.peer_infos; });
+                [&](const Welcome& welcome, const RuntimeComponents::Alive&) { seen = welcome.peer_infos; });
   Welcome welcome;
   welcome.peer_infos = {"",
                         "x",
@@ -45,8 +45,8 @@ TEST(PeerInfo, WhatCannotBeReadIsNone) {
                         components.peer_info.substr(1),
                         components.peer_info + "x",
                         components.peer_info};
-  components.meet(welcome, [] {});
-  EXPECT_EQ(met, (Infos{"", "", "", "", "", "info"}));
+  components.on_peers_known(welcome, [] {});
+  EXPECT_EQ(seen, (Infos{"", "", "", "", "", "info"}));
 }
 
 }  // namespace

@@ -63,22 +63,23 @@ struct World {
   }
 };
 
-// Sends 40 messages each way between ranks 0 and 1, from when the sender has met the other on, in random
+// Sends 40 messages each way between ranks 0 and 1, from when the sender has connected, in random
 // interleaving.
 void check_order(bool leader_maps, bool member_maps, unsigned seed) {
   std::mt19937 random(seed);
   World world(2);
   const bool near = leader_maps && member_maps;
   int sent[2] = {0, 0}, got[2] = {0, 0};
-  bool met[2] = {false, false};
+  bool connected[2] = {false, false};
   while (got[0] < 40 || got[1] < 40) {
     const Rank rank = static_cast<Rank>(random() % 2), other = 1 - rank;
     switch (random() % 4) {
       case 0:
-        if (!met[rank]) {
+        if (!connected[rank]) {
           const bool maps = rank == 0 ? leader_maps : member_maps;
-          world.ranks[rank]->meet({{0, 1}, maps ? std::vector<Rank>{0, 1} : std::vector<Rank>{rank}, true});
-          met[rank] = true;
+          world.ranks[rank]->connect(
+              {{0, 1}, maps ? std::vector<Rank>{0, 1} : std::vector<Rank>{rank}, true});
+          connected[rank] = true;
         } else if (sent[rank] < 40) {
           world.ranks[rank]->send(other, message(sent[rank]++));
         }
@@ -97,16 +98,16 @@ void check_order(bool leader_maps, bool member_maps, unsigned seed) {
   EXPECT_FALSE(world.ranks[1]->complete());
 }
 
-TEST(TreeTransport, WhatCameBeforeTheMeetingIsDelivered) {
+TEST(TreeTransport, WhatCameBeforeTheConnectionIsDelivered) {
   World world(2);
   world.ranks[1]->send(0, message(1));
   world.far.deliver(1, 0);
   EXPECT_EQ(world.ranks[0]->receive()->bytes, message(1));
-  // The member meets first: its word arrives while the leader is still at the start.
-  world.ranks[1]->meet({{0, 1}, {0, 1}, true});
+  // The member connects first: its word arrives while the leader is still at the start.
+  world.ranks[1]->connect({{0, 1}, {0, 1}, true});
   world.far.deliver(1, 0);
   EXPECT_FALSE(world.ranks[0]->receive());
-  world.ranks[0]->meet({{0, 1}, {0, 1}, true});
+  world.ranks[0]->connect({{0, 1}, {0, 1}, true});
   EXPECT_TRUE(world.ranks[0]->complete());
 }
 
@@ -114,9 +115,9 @@ TEST(TreeTransport, IsQuietOnlyWhereAllThatCanComeIsNear) {
   for (const bool near : {true, false}) {
     World world(2);
     TreeTransport& leader = *world.ranks[0];
-    leader.meet({{0, 1}, {0, 1}, true});
+    leader.connect({{0, 1}, {0, 1}, true});
     EXPECT_FALSE(leader.quiet()) << "it does not know yet";
-    world.ranks[1]->meet({{0, 1}, near ? std::vector<Rank>{0, 1} : std::vector<Rank>{1}, true});
+    world.ranks[1]->connect({{0, 1}, near ? std::vector<Rank>{0, 1} : std::vector<Rank>{1}, true});
     world.far.deliver(1, 0);
     EXPECT_FALSE(leader.receive());
     EXPECT_EQ(leader.quiet(), near);
@@ -124,7 +125,7 @@ TEST(TreeTransport, IsQuietOnlyWhereAllThatCanComeIsNear) {
     EXPECT_FALSE(leader.quiet());
   }
   World hosts(2);
-  hosts.ranks[0]->meet({{0}, {0}, false});
+  hosts.ranks[0]->connect({{0}, {0}, false});
   EXPECT_FALSE(hosts.ranks[0]->quiet()) << "others are elsewhere";
 }
 
@@ -149,9 +150,9 @@ void exchange_words(World& world) {
 TEST(TreeTransport, AMemberThatMissesAnotherMemberKeepsTheBackendOut) {
   for (const bool whole : {true, false}) {
     World world(3);
-    world.ranks[0]->meet({{0, 1, 2}, {0, 1, 2}, true});
-    world.ranks[1]->meet({{0, 1, 2}, {0, 1, 2}, true});
-    world.ranks[2]->meet({{0, 1, 2}, whole ? std::vector<Rank>{0, 1, 2} : std::vector<Rank>{0, 2}, true});
+    world.ranks[0]->connect({{0, 1, 2}, {0, 1, 2}, true});
+    world.ranks[1]->connect({{0, 1, 2}, {0, 1, 2}, true});
+    world.ranks[2]->connect({{0, 1, 2}, whole ? std::vector<Rank>{0, 1, 2} : std::vector<Rank>{0, 2}, true});
     exchange_words(world);
     for (auto& rank : world.ranks) EXPECT_TRUE(rank->rings_doorbell());
     EXPECT_EQ(world.ranks[0]->complete(), whole);
@@ -160,9 +161,9 @@ TEST(TreeTransport, AMemberThatMissesAnotherMemberKeepsTheBackendOut) {
 
 TEST(TreeTransport, OtherHostsAreFar) {
   World world(3);
-  world.ranks[0]->meet({{0, 1}, {0, 1}, false});
-  world.ranks[1]->meet({{0, 1}, {0, 1}, false});
-  world.ranks[2]->meet({{2}, {2}, false});
+  world.ranks[0]->connect({{0, 1}, {0, 1}, false});
+  world.ranks[1]->connect({{0, 1}, {0, 1}, false});
+  world.ranks[2]->connect({{2}, {2}, false});
   exchange_words(world);
   EXPECT_FALSE(world.ranks[0]->rings_doorbell());
   EXPECT_FALSE(world.ranks[2]->rings_doorbell());
@@ -181,12 +182,12 @@ TEST(TreeTransport, RankZeroKnowsWhichHostsShareMemory) {
   for (const bool whole : {true, false}) {
     for (const bool early : {true, false}) {
       World world(5);
-      world.ranks[4]->meet({{4}, {4}, false});
-      world.ranks[3]->meet({{2, 3}, {2, 3}, false, whole});
-      world.ranks[2]->meet({{2, 3}, {2, 3}, false});
-      if (early) exchange_words(world);  // before rank 0 has met
-      world.ranks[1]->meet({{0, 1}, {0, 1}, false});
-      world.ranks[0]->meet({{0, 1}, {0, 1}, false});
+      world.ranks[4]->connect({{4}, {4}, false});
+      world.ranks[3]->connect({{2, 3}, {2, 3}, false, whole});
+      world.ranks[2]->connect({{2, 3}, {2, 3}, false});
+      if (early) exchange_words(world);  // before rank 0 has connected
+      world.ranks[1]->connect({{0, 1}, {0, 1}, false});
+      world.ranks[0]->connect({{0, 1}, {0, 1}, false});
       exchange_words(world);
       EXPECT_TRUE(world.ranks[0]->complete(0));
       EXPECT_EQ(world.ranks[0]->complete(2), whole);
@@ -199,9 +200,9 @@ TEST(TreeTransport, RankZeroKnowsWhichHostsShareMemory) {
 
 TEST(TreeTransport, AHostWithoutSharedMemoryIsNotComplete) {
   World world(3);
-  world.ranks[2]->meet({{2}, {}, false});  // RUEDA_SHM=0
-  world.ranks[1]->meet({{0, 1}, {}, false});
-  world.ranks[0]->meet({{0, 1}, {0}, false});
+  world.ranks[2]->connect({{2}, {}, false});  // RUEDA_SHM=0
+  world.ranks[1]->connect({{0, 1}, {}, false});
+  world.ranks[0]->connect({{0, 1}, {0}, false});
   exchange_words(world);
   EXPECT_FALSE(world.ranks[0]->complete(0));
   EXPECT_FALSE(world.ranks[0]->complete(2));
@@ -210,7 +211,7 @@ TEST(TreeTransport, AHostWithoutSharedMemoryIsNotComplete) {
 // A leader's word is no member's reach, and the other way round.
 TEST(TreeTransport, WordsThatNobodyShouldSaySayNothing) {
   World world(3);
-  world.ranks[0]->meet({{0, 1}, {0, 1}, false});
+  world.ranks[0]->connect({{0, 1}, {0, 1}, false});
   for (int word = 0; word < 256; ++word) {
     world.far.on_the_way[{1, 0}].push_back({static_cast<std::byte>(word), std::byte{1}});
     if (word != 3) world.far.on_the_way[{2, 0}].push_back({static_cast<std::byte>(word), std::byte{1}});
@@ -224,10 +225,10 @@ TEST(TreeTransport, WordsThatNobodyShouldSaySayNothing) {
 TEST(TreeTransport, AMemberWhoseLeaderIsNearNeedNotLookFar) {
   for (const bool mapped : {true, false}) {
     World world(4);
-    world.ranks[0]->meet({{0, 1, 2}, {0, 1, 2}, false});
-    world.ranks[1]->meet({{0, 1, 2}, mapped ? std::vector<Rank>{0, 1} : std::vector<Rank>{1, 2}, false});
-    world.ranks[2]->meet({{0, 1, 2}, {0, 1, 2}, false});
-    world.ranks[3]->meet({{3}, {3}, false});
+    world.ranks[0]->connect({{0, 1, 2}, {0, 1, 2}, false});
+    world.ranks[1]->connect({{0, 1, 2}, mapped ? std::vector<Rank>{0, 1} : std::vector<Rank>{1, 2}, false});
+    world.ranks[2]->connect({{0, 1, 2}, {0, 1, 2}, false});
+    world.ranks[3]->connect({{3}, {3}, false});
     EXPECT_FALSE(world.ranks[1]->rings_doorbell());  // as long as the leader has not answered
     exchange_words(world);
     EXPECT_FALSE(world.ranks[0]->rings_doorbell());

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kRemedy = "; install NCCL 2.14.0 or newer, and put its folder into LD_LIBRARY_PATH";
 
-NcclLibrary load(const std::vector<std::string>& places) { return load_nccl(places); }
+NcclLibrary load(const std::vector<std::string>& candidates) { return load_nccl(candidates); }
 
 // The library is there, or there are words on why not.
 TEST(NcclLibrary, IsLoadedOrSaysWhatIsMissing) {

@@ -32,42 +32,42 @@ Kind other_side(Kind kind) {
   return kind;
 }
 
-// What a place has combined, as text: "((0+1)+(2+3))".
-std::string joined(Rank place, Rank peer, const std::string& own, const std::string& other) {
-  return peer < place ? "(" + other + "+" + own + ")" : "(" + own + "+" + other + ")";
+// What an index has combined, as text: "((0+1)+(2+3))".
+std::string joined(Rank index, Rank peer, const std::string& own, const std::string& other) {
+  return peer < index ? "(" + other + "+" + own + ")" : "(" + own + "+" + other + ")";
 }
 
-using Sums = std::vector<std::string>;  // of a place, by segment
+using Sums = std::vector<std::string>;  // of an index, by segment
 
-// Runs all places until nobody can go on; a message is there once both are at it.
+// Runs all indices until nobody can go on; a message is there once both are at it.
 std::vector<Sums> results(Rank size, Rank segments, decltype(doubling_steps)* steps_of, int& rounds) {
   std::vector<std::vector<PairStep>> steps;
   std::vector<Sums> sums;
   std::vector<std::size_t> at(size, 0);
-  for (Rank place = 0; place < size; ++place) {
-    steps.push_back(steps_of(place, size));
-    sums.emplace_back(segments, std::to_string(place));
+  for (Rank index = 0; index < size; ++index) {
+    steps.push_back(steps_of(index, size));
+    sums.emplace_back(segments, std::to_string(index));
   }
   for (rounds = 0;; ++rounds) {
     const std::vector<Sums> before = sums;
     const std::vector<std::size_t> were = at;
-    for (Rank place = 0; place < size; ++place) {
-      if (were[place] == steps[place].size()) continue;
-      const PairStep& step = steps[place][were[place]];
+    for (Rank index = 0; index < size; ++index) {
+      if (were[index] == steps[index].size()) continue;
+      const PairStep& step = steps[index][were[index]];
       if (were[step.peer] == steps[step.peer].size()) continue;
       const PairStep& theirs = steps[step.peer][were[step.peer]];
-      if (theirs.peer != place) continue;
+      if (theirs.peer != index) continue;
       EXPECT_EQ(theirs.kind, other_side(step.kind));
       if (step.receives()) EXPECT_EQ(step.received, theirs.sent);
       for (Rank i = step.received.begin; step.receives() && i < step.received.end; ++i) {
-        const std::string &own = before[place][i], &other = before[step.peer][i];
-        sums[place][i] = step.of_result() ? other : joined(place, step.peer, own, other);
+        const std::string &own = before[index][i], &other = before[step.peer][i];
+        sums[index][i] = step.of_result() ? other : joined(index, step.peer, own, other);
       }
-      ++at[place];
+      ++at[index];
     }
     if (at == were) break;
   }
-  for (Rank place = 0; place < size; ++place) EXPECT_EQ(at[place], steps[place].size()) << place;
+  for (Rank index = 0; index < size; ++index) EXPECT_EQ(at[index], steps[index].size()) << index;
   return sums;
 }
 
@@ -78,15 +78,15 @@ TEST(DoublingSchedule, AllCombineAllInOneOrder) {
     EXPECT_EQ(rounds, doubling_rounds(size)) << size;
     for (const Sums& sum : sums) ASSERT_EQ(sum, sums.front()) << size;
     const std::string& first = sums.front().front();
-    for (Rank place = 0; place < size; ++place) {
-      const std::string number = std::to_string(place);
+    for (Rank index = 0; index < size; ++index) {
+      const std::string number = std::to_string(index);
       int times = 0;
       for (std::size_t at = 0; (at = first.find(number, at)) != std::string::npos; at += number.size()) {
         const bool begins = at == 0 || std::isdigit(first[at - 1]) == 0;
         const bool ends = at + number.size() == first.size() || std::isdigit(first[at + number.size()]) == 0;
         times += begins && ends;
       }
-      ASSERT_EQ(times, 1) << place << " in " << first;
+      ASSERT_EQ(times, 1) << index << " in " << first;
     }
   }
   int rounds = 0;
@@ -101,9 +101,9 @@ TEST(HalvingSchedule, CombinesInTheOrderOfDoublingAndSendsEachSegmentOnceThereAn
     for (const Sums& sums : results(size, size, halving_steps, rounds))
       ASSERT_EQ(sums, Sums(size, wanted)) << size;
     EXPECT_EQ(rounds, 2 * doubling_rounds(size));
-    for (Rank place = 0; place < size; ++place) {
+    for (Rank index = 0; index < size; ++index) {
       Rank sent = 0;
-      for (const PairStep& step : halving_steps(place, size)) sent += step.sent.end - step.sent.begin;
+      for (const PairStep& step : halving_steps(index, size)) sent += step.sent.end - step.sent.begin;
       EXPECT_EQ(sent, 2 * (size - 1));
     }
   }

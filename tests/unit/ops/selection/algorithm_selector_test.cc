@@ -108,7 +108,7 @@ TEST(AlgorithmSelector, IsForMediumOnesWhatTheirSettingSays) {
 }
 
 // Each rank on a thread: the hosts are a, a, b, b.
-std::vector<AlgorithmSelector> met(const Config& rank_0, const Config& others) {
+std::vector<AlgorithmSelector> measured_selectors(const Config& rank_0, const Config& others) {
   constexpr Rank kRanks = 4;
   MemoryNetwork network(kRanks);
   std::vector<AlgorithmSelector> points(kRanks, AlgorithmSelector("memory", others));
@@ -117,7 +117,7 @@ std::vector<AlgorithmSelector> met(const Config& rank_0, const Config& others) {
   for (Rank rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       const std::unique_ptr<Link> link = network.link(rank);
-      points[rank].meet(*link, rank, {"a", "a", "b", "b"}, [] {});
+      points[rank].measure(*link, rank, {"a", "a", "b", "b"}, [] {});
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -125,7 +125,7 @@ std::vector<AlgorithmSelector> met(const Config& rank_0, const Config& others) {
 }
 
 TEST(AlgorithmSelector, IsMeasuredByRankZero) {
-  const std::vector<AlgorithmSelector> points = met({}, {});
+  const std::vector<AlgorithmSelector> points = measured_selectors({}, {});
   EXPECT_EQ(points[0].pairing(plan_of(0, 4)), Pairing::doubling);
   EXPECT_EQ(points[0].pairing(plan_of(kMostPaired + 1, 4)), Pairing::none);
   for (const Rank rank : {1, 2, 3}) EXPECT_EQ(points[rank].pairing(plan_of(0, 4)), Pairing::none);
@@ -135,8 +135,8 @@ TEST(AlgorithmSelector, IsMeasuredByRankZero) {
 TEST(AlgorithmSelector, IsNotMeasuredWhereRankZeroKnowsIt) {
   Config knows;
   knows.short_bytes = 64;
-  EXPECT_EQ(met(knows, {})[0].pairing(plan_of(65, 4)), Pairing::none);
-  EXPECT_EQ(met({}, knows)[0].pairing(plan_of(0, 4)), Pairing::doubling);
+  EXPECT_EQ(measured_selectors(knows, {})[0].pairing(plan_of(65, 4)), Pairing::none);
+  EXPECT_EQ(measured_selectors({}, knows)[0].pairing(plan_of(0, 4)), Pairing::doubling);
 }
 
 TEST(AlgorithmSelector, NobodyWaitsForARankThatDoesNotAnswer) {
@@ -144,7 +144,7 @@ TEST(AlgorithmSelector, NobodyWaitsForARankThatDoesNotAnswer) {
   const std::unique_ptr<Link> link = network.link(0);
   AlgorithmSelector point("memory", {});
   const Time begin = clock_now();
-  point.meet(*link, 0, {"a", "b"}, [] {});
+  point.measure(*link, 0, {"a", "b"}, [] {});
   EXPECT_LT(clock_now() - begin, std::chrono::seconds(10));
   EXPECT_EQ(point.pairing(plan_of(0, 2)), Pairing::none);
 }
@@ -153,7 +153,7 @@ TEST(AlgorithmSelector, IsWrittenToAFileAndReadFromIt) {
   const ScratchFolder folder;
   Config config;
   config.profile = (folder.path() / "profile").string();
-  met(config, {});
+  measured_selectors(config, {});
   const SavedCosts measured = read_costs(config.profile, "memory");
   EXPECT_TRUE(measured.status.ok());
   ASSERT_TRUE(measured.costs);
@@ -162,7 +162,7 @@ TEST(AlgorithmSelector, IsWrittenToAFileAndReadFromIt) {
   EXPECT_EQ(read_costs(config.profile, "memory").costs->message, measured.costs->message);
 
   ASSERT_TRUE(save_costs(config.profile, "memory", {50e-6, 40e-9}).ok());  // the last line counts
-  const std::vector<AlgorithmSelector> points = met(config, {});
+  const std::vector<AlgorithmSelector> points = measured_selectors(config, {});
   EXPECT_EQ(points[0].pairing(plan_of(1'990, 4)), Pairing::doubling);  // two share a card
   EXPECT_EQ(points[0].pairing(plan_of(2'000, 4)), Pairing::none);
 }
@@ -182,7 +182,7 @@ TEST(SavedCosts, ThatCannotBeReadAreToldAndStay) {
     EXPECT_THAT(read.status.message, AllOf(HasSubstr(path), HasSubstr(line), HasSubstr("message_us=43.1")));
     Config config;
     config.profile = path;
-    EXPECT_EQ(met(config, {})[0].pairing(plan_of(0, 4)), Pairing::doubling);
+    EXPECT_EQ(measured_selectors(config, {})[0].pairing(plan_of(0, 4)), Pairing::doubling);
     EXPECT_FALSE(read_costs(path, "tcp").status.ok());
   }
 }

@@ -30,7 +30,7 @@ class AreaOfFour : public testing::Test {
     }
     constexpr std::array<Rank, kRanks> kAll{0, 1, 2, 3};
     for (Rank rank = 0; rank < kRanks; ++rank) {
-      peers_[rank]->meet(welcome);
+      peers_[rank]->connect(welcome);
       areas_.push_back(std::make_unique<AreaProgress>(
           kPlan, WorkContext{*peers_[rank]->group_of(kAll), 0, last_[rank]}, lists_[rank]));
     }

@@ -26,7 +26,7 @@ class OffersOfOthers : public testing::Test {
   OffersOfOthers() {
     auto request = std::make_shared<const Request>(
         Request{"x", Operation::allreduce, DataType::float32, Shape{kElements}});
-    place(plan_, plan_.tensors.emplace_back(0, true, request));
+    assign_offset(plan_, plan_.tensors.emplace_back(0, true, request));
     peers_.members = {{0, nullptr, nullptr, &own_->file()}, {3, nullptr, nullptr, &other_->file()}};
     peers_.own_window = own_.get();
     Entry& entry = entries_.emplace_back(request, std::make_shared<HandleState>());
@@ -41,10 +41,10 @@ class OffersOfOthers : public testing::Test {
     EXPECT_EQ(tensors.offer_bytes(), sizeof other);
     std::array<std::uint64_t, 2> offers{0, other};
     tensors.offer(reinterpret_cast<std::byte*>(offers.data()));
-    const std::array<std::byte*, 2> places{reinterpret_cast<std::byte*>(&offers[0]),
-                                           reinterpret_cast<std::byte*>(&offers[1])};
+    const std::array<std::byte*, 2> all_offers{reinterpret_cast<std::byte*>(&offers[0]),
+                                               reinterpret_cast<std::byte*>(&offers[1])};
     try {
-      tensors.find(places);
+      tensors.find(all_offers);
     } catch (const WorkFailure& failure) {
       EXPECT_FALSE(tensors.found());
       return failure.what;

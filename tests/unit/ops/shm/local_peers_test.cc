@@ -59,8 +59,8 @@ class Other {
   pid_t process_ = 0;
 };
 
-std::vector<Rank> lost_within(LocalPeers& own, std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+std::vector<Rank> lost_within(LocalPeers& own, std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < end) {
     if (std::vector<Rank> lost = own.lost(clock_now()); !lost.empty()) return lost;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -71,7 +71,7 @@ std::vector<Rank> lost_within(LocalPeers& own, std::chrono::milliseconds patienc
 TEST(LocalPeers, AKilledProcessIsLostOnce) {
   const Other other(true);
   const std::shared_ptr<LocalPeers> own = local_peers(0);
-  own->meet({{}, {"here", "here"}, {1, 2}, {own->peer_info(), other.peer_info()}});
+  own->connect({{}, {"here", "here"}, {1, 2}, {own->peer_info(), other.peer_info()}});
   ASSERT_TRUE(own->reaches(1));
   EXPECT_TRUE(own->lost(clock_now()).empty());
   other.kill();
@@ -83,7 +83,7 @@ TEST(LocalPeers, AProcessThatLeavesInTheMiddleIsLostButNotOneWhoseJobHasEnded) {
   for (const bool ends_its_job : {false, true}) {
     const Other other(ends_its_job);
     const std::shared_ptr<LocalPeers> own = local_peers(0);
-    own->meet({{}, {"here", "here"}, {1, 2}, {own->peer_info(), other.peer_info()}});
+    own->connect({{}, {"here", "here"}, {1, 2}, {own->peer_info(), other.peer_info()}});
     ASSERT_TRUE(own->reaches(1));
     other.end();
     EXPECT_EQ(lost_within(*own, std::chrono::milliseconds(300)).size(), ends_its_job ? 0u : 1u);
@@ -94,7 +94,7 @@ TEST(LocalPeers, WhoCannotBeMappedIsNotReached) {
   const std::shared_ptr<LocalPeers> own = local_peers(0), thread = local_peers(1), elsewhere = local_peers(2);
   const LocalPeers nobody(3, nullptr);
   EXPECT_EQ(nobody.peer_info(), "");
-  own->meet(
+  own->connect(
       {{},
        {"here", "here", "there", "here", "here"},
        {1, 1, 1, 1, 1},
@@ -107,7 +107,7 @@ TEST(LocalPeers, WhoCannotBeMappedIsNotReached) {
 
 TEST(LocalPeers, APeerGroupIsFoundOnceAndOnlyWhereAllAreReached) {
   const std::shared_ptr<LocalPeers> own = local_peers(1), other = local_peers(2);
-  own->meet(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {"", own->peer_info(), other->peer_info()}});
+  own->connect(Welcome{{}, {"here", "here", "here"}, {1, 2, 3}, {"", own->peer_info(), other->peer_info()}});
   const std::array<Rank, 2> pair{1, 2}, with_who_has_no_segment{0, 1};
   const PeerGroup* peers = own->group_of(pair);
   ASSERT_NE(peers, nullptr);
@@ -133,9 +133,9 @@ TEST(LocalPeers, DoorsCloseWhenAllOfTheHostHaveMet) {
     return given.number() >= 0;
   };
   EXPECT_TRUE(is_open());
-  own->meet(welcome);
+  own->connect(welcome);
   EXPECT_TRUE(is_open());
-  other->meet(welcome);
+  other->connect(welcome);
   EXPECT_FALSE(is_open());
 }
 
@@ -144,7 +144,7 @@ TEST(LocalPeers, WindowsAreMappedWhenTheyAreFirstNeeded) {
     return std::make_shared<LocalPeers>(rank, Segment::make().segment, Window::make(rank, 1 << 20));
   };
   const std::shared_ptr<LocalPeers> own = with_window(0), other = with_window(1), without = local_peers(2);
-  own->meet(Welcome{
+  own->connect(Welcome{
       {}, {"here", "here", "here"}, {1, 2, 3}, {own->peer_info(), other->peer_info(), without->peer_info()}});
   const std::array<Rank, 2> pair{0, 1}, with_who_has_none{0, 2};
   const PeerGroup* peers = own->group_of(pair);

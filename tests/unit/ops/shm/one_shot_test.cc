@@ -37,7 +37,7 @@ TEST(OneShot, OnlyWhatFitsIsTaken) {
       Request request;
       request.name = std::to_string(i);
       request.shape = {elements};
-      place(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
+      assign_offset(plan, plan.tensors.emplace_back(0, true, std::make_shared<const Request>(request)));
     }
     return plan;
   };

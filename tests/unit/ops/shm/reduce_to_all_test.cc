@@ -35,17 +35,17 @@ class Copies {
       for (std::size_t i = 0; i < buffer.size() / size_of(dtype); ++i)
         set_value(dtype, buffer.data(), static_cast<std::int64_t>(i), number(dtype, random()));
       first_.emplace_back(buffer.data(), buffer.data() + buffer.size());
-      places_.push_back(buffer.data() + begin_);
+      values_.push_back(buffer.data() + begin_);
     }
   }
 
   void reduce(const ScaledReduction& reduction, Stores stores) {
-    const std::vector<const std::byte*> sources(places_.begin(), places_.end());
-    reduce_everywhere(reduction, sources, places_, bytes_ / size_of(reduction.dtype), stores);
+    const std::vector<const std::byte*> sources(values_.begin(), values_.end());
+    reduce_everywhere(reduction, sources, values_, bytes_ / size_of(reduction.dtype), stores);
   }
 
   std::vector<std::byte> result(std::size_t member) const {
-    return {places_[member], places_[member] + bytes_};
+    return {values_[member], values_[member] + bytes_};
   }
 
   bool kept_what_is_around(std::size_t member) const {
@@ -61,7 +61,7 @@ class Copies {
   std::size_t begin_;
   std::vector<HostBuffer> buffers_;
   std::vector<std::vector<std::byte>> first_;
-  std::vector<std::byte*> places_;
+  std::vector<std::byte*> values_;
 };
 
 void expect_same(const ScaledReduction& reduction, std::size_t members, std::size_t elements,

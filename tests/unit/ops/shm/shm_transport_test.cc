@@ -16,12 +16,12 @@ class ShmTransportTest : public testing::Test {
     const auto first = std::make_shared<LocalPeers>(0, Segment::make().segment);
     const auto second = std::make_shared<LocalPeers>(1, Segment::make().segment);
     const Welcome welcome{{}, {"here", "here"}, {1, 2}, {first->peer_info(), second->peer_info()}};
-    first->meet(welcome);
-    second->meet(welcome);
+    first->connect(welcome);
+    second->connect(welcome);
     leader_ = std::make_unique<ShmTransport>(first);
     member_ = std::make_unique<ShmTransport>(second);
-    leader_->meet(0);
-    member_->meet(1);
+    leader_->connect(0);
+    member_->connect(1);
   }
 
   std::unique_ptr<ShmTransport> leader_, member_;

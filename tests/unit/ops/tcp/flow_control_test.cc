@@ -155,7 +155,7 @@ TEST(FlowControl, WhatGoesAheadIsLimitedOnBothSides) {
   EXPECT_THAT(
       words_of_failure([&] {
         for (std::uint64_t i = 0; i < 1000; ++i)
-          book.take({.kind = FrameKind::eager, .length = 8000, .place = i}, body_of(bytes.data(), 8000));
+          book.take({.kind = FrameKind::eager, .length = 8000, .sequence = i}, body_of(bytes.data(), 8000));
       }),
       HasSubstr("rank 3 sent more than 1048576 bytes ahead of the receives they are for, which rank 2"));
 }
@@ -165,7 +165,7 @@ TEST(FlowControl, EmptyMessagesAndShorterOnesCount) {
   const Bytes none, some = some_bytes(20000, 3);
   Bytes memory[3] = {Bytes(30000), Bytes(30000), Bytes(10)};
   std::vector<std::shared_ptr<Incoming>> receives;
-  for (Bytes& place : memory) receives.push_back(exchange.receive(1, place, 1));
+  for (Bytes& each : memory) receives.push_back(exchange.receive(1, each, 1));
   exchange.run();
   for (const Bytes* bytes : {&none, &some, &none}) exchange.send(0, *bytes, 1);
   exchange.run();
@@ -211,11 +211,12 @@ TEST(FlowControl, CancelledMessagesKeepTheOrder) {
 }
 
 TEST(FlowControl, RefusesWhatNoPeerSends) {
-  const auto data = [](std::uint64_t place, std::uint32_t length, std::uint64_t total, std::uint64_t offset) {
+  const auto data = [](std::uint64_t sequence, std::uint32_t length, std::uint64_t total,
+                       std::uint64_t offset) {
     return Frame{.kind = FrameKind::data,
                  .tag = 1,
                  .length = length,
-                 .place = place,
+                 .sequence = sequence,
                  .total = total,
                  .offset = offset};
   };
@@ -236,9 +237,9 @@ TEST(FlowControl, RefusesWhatNoPeerSends) {
   EXPECT_THAT(words_of_failure([&] { book.message_of(data(0, 10, 101, 0)); }), HasSubstr("has room for 100"));
   book.message_of(data(0, 60, 100, 0));
   EXPECT_THAT(words_of_failure([&] { book.message_of(data(0, 60, 100, 40)); }), HasSubstr("more fragments"));
-  EXPECT_THAT(words_of_failure([&] { book.take({.place = 1 << 20}, nullptr); }), HasSubstr("0 was next"));
-  book.take({.place = 1}, nullptr);
-  EXPECT_THAT(words_of_failure([&] { book.take({.place = 1}, nullptr); }), HasSubstr("two frames"));
+  EXPECT_THAT(words_of_failure([&] { book.take({.sequence = 1 << 20}, nullptr); }), HasSubstr("0 was next"));
+  book.take({.sequence = 1}, nullptr);
+  EXPECT_THAT(words_of_failure([&] { book.take({.sequence = 1}, nullptr); }), HasSubstr("two frames"));
   EXPECT_THAT(
       words_of_failure([&] { book.take({.kind = FrameKind::eager, .total = 7}, body_of(nullptr, 0)); }),
       HasSubstr("has handled 7 frames"));

@@ -54,7 +54,7 @@ struct Bare {
 };
 
 Frame data_frame(std::uint32_t length, std::uint64_t total) {
-  return {.kind = FrameKind::data, .tag = 1, .length = length, .place = 0, .total = total};
+  return {.kind = FrameKind::data, .tag = 1, .length = length, .sequence = 0, .total = total};
 }
 
 TEST(TcpLinkFailures, APeerThatGoesInTheMiddleIsGone) {
@@ -163,7 +163,7 @@ TEST(TcpLinkFailures, RandomFramesEnd) {
     }
     for (int i = 0; i < 12; ++i) {
       Frame frame{.kind = static_cast<FrameKind>(1 + random() % 3), .tag = static_cast<Tag>(random() % 3)};
-      frame.place = random() % 4;
+      frame.sequence = random() % 4;
       frame.total = frame.kind == FrameKind::eager ? random() % 4 : random() % 80000;
       frame.length = frame.kind == FrameKind::data ? random() % 40000 : 0;
       if (frame.kind == FrameKind::eager) frame.length = random() % 200;

@@ -27,10 +27,10 @@ std::vector<std::string> names_in(const ScratchFolder& folder) {
 }
 
 // A process that has begun to write the file, and is killed.
-void be_killed_while_writing(const std::filesystem::path& place) {
+void be_killed_while_writing(const std::filesystem::path& path) {
   const pid_t writer = ::fork();
   if (writer == 0) {
-    WholeFile file(place);
+    WholeFile file(path);
     file.write("half");
     ::raise(SIGKILL);
   }
@@ -40,63 +40,63 @@ void be_killed_while_writing(const std::filesystem::path& place) {
 TEST(WholeFile, IsThereOnceItIsCommitted) {
   const ScratchFolder folder;
   for (const bool durable : {true, false}) {
-    const auto place = folder.path() / (durable ? "durable" : "file");
-    WholeFile file(place);
+    const auto path = folder.path() / (durable ? "durable" : "file");
+    WholeFile file(path);
     file.write("text");
-    EXPECT_FALSE(std::filesystem::exists(place));
+    EXPECT_FALSE(std::filesystem::exists(path));
     file.commit(durable);
-    EXPECT_EQ(read_file(place), "text");
+    EXPECT_EQ(read_file(path), "text");
   }
   { WholeFile given_up(folder.path() / "other"); }
   EXPECT_THAT(names_in(folder), UnorderedElementsAre("durable", "file"));
 }
 
-TEST(WholeFile, RemovesWhatKilledWritersOfThatPlaceHaveLeft) {
+TEST(WholeFile, RemovesWhatKilledWritersOfThatPathHaveLeft) {
   const ScratchFolder folder;
-  const auto place = folder.path() / "file", other = folder.path() / "file.2";
-  for (int i = 0; i < 3; ++i) be_killed_while_writing(place);
+  const auto path = folder.path() / "file", other = folder.path() / "file.2";
+  for (int i = 0; i < 3; ++i) be_killed_while_writing(path);
   EXPECT_EQ(names_in(folder).size(), 1u);
   be_killed_while_writing(other);
   folder.write(".file.0123.partial", "a user's own");
-  WholeFile file(place);
+  WholeFile file(path);
   file.commit();
   std::vector<std::string> left = names_in(folder);
-  EXPECT_EQ(left.size(), 3u) << "of the other place, too";
+  EXPECT_EQ(left.size(), 3u) << "of the other path, too";
   EXPECT_THAT(left, Contains("file"));
   EXPECT_THAT(left, Contains(".file.0123.partial"));
 }
 
 TEST(WholeFile, ALongNameHasLeftoversToo) {
   const ScratchFolder folder;
-  const auto place = folder.path() / std::string(250, 'x');
-  be_killed_while_writing(place);
-  WholeFile(place).commit();
+  const auto path = folder.path() / std::string(250, 'x');
+  be_killed_while_writing(path);
+  WholeFile(path).commit();
   EXPECT_THAT(names_in(folder), ElementsAre(std::string(250, 'x')));
 }
 
 TEST(WholeFile, LeavesAWriterAloneThatLives) {
   const ScratchFolder folder;
-  const auto place = folder.path() / "file";
-  WholeFile slow(place);
+  const auto path = folder.path() / "file";
+  WholeFile slow(path);
   slow.write("slow");
-  WholeFile quick(place);
+  WholeFile quick(path);
   quick.write("quick");
   quick.commit(false);
-  EXPECT_EQ(read_file(place), "quick");
+  EXPECT_EQ(read_file(path), "quick");
   slow.commit(false);
-  EXPECT_EQ(read_file(place), "slow");
+  EXPECT_EQ(read_file(path), "slow");
 }
 
-TEST(WholeFile, ManyWritersOfOnePlaceAllSucceed) {
+TEST(WholeFile, ManyWritersOfOnePathAllSucceed) {
   const ScratchFolder folder;
-  const auto place = folder.path() / "file";
+  const auto path = folder.path() / "file";
   constexpr int kWriters = 8, kTimes = 200;
   std::vector<pid_t> writers;
   for (int i = 0; i < kWriters; ++i) {
     writers.push_back(::fork());
     if (writers.back() != 0) continue;
     try {
-      for (int time = 0; time < kTimes; ++time) WholeFile(place).commit(false);
+      for (int time = 0; time < kTimes; ++time) WholeFile(path).commit(false);
       ::_exit(0);
     } catch (const std::exception&) {
       ::_exit(1);

@@ -51,15 +51,15 @@ TEST(RecordCipher, AnythingElseIsRefused) {
       change(changed, record);
       return !there.open(changed, record);
     };
-    for (const std::size_t place : {0u, 50u, 99u, 100u, 115u})
-      EXPECT_TRUE(is_refused([&](Bytes&, Bytes& record) { record[place] ^= std::byte{1}; })) << place;
+    for (const std::size_t offset : {0u, 50u, 99u, 100u, 115u})
+      EXPECT_TRUE(is_refused([&](Bytes&, Bytes& record) { record[offset] ^= std::byte{1}; })) << offset;
     EXPECT_TRUE(is_refused([](Bytes& head, Bytes&) { head[3] ^= std::byte{1}; }));
     EXPECT_TRUE(is_refused([](Bytes&, Bytes& record) { record.pop_back(); }));
     EXPECT_TRUE(is_refused([](Bytes&, Bytes& record) { record.resize(kTag - 1); }));
   }
 }
 
-TEST(RecordCipher, RecordsKeepTheirPlaceAndTheirDirection) {
+TEST(RecordCipher, RecordsKeepTheirSequenceAndTheirDirection) {
   for (const Cipher cipher : ciphers()) {
     const Proof key = prove(random_key(), {}), other = prove(random_key(), {});
     RecordCipher here(cipher, key), again(cipher, key), late(cipher, key), back(cipher, other);

@@ -15,7 +15,7 @@ constexpr Time kStart{};
 
 // A job of four that goes on with two.
 struct Job {
-  Membership membership{{.least = 2, .most = 4, .patience = 600s, .resets = {}}, 4};
+  Membership membership{{.least = 2, .most = 4, .timeout = 600s, .resets = {}}, 4};
   Time now = kStart;
 
   std::vector<Worker> workers() { return membership.generation().by_rank(); }
@@ -149,7 +149,7 @@ TEST(Membership, WhoWaitsForOthersHasTimeUntilThen) {
 }
 
 TEST(Membership, TheResetLimitEndsTheJob) {
-  Membership membership({.least = 1, .most = 3, .patience = 1s, .resets = 1}, 3);
+  Membership membership({.least = 1, .most = 3, .timeout = 1s, .resets = 1}, 3);
   membership.lost(2);
   EXPECT_TRUE(membership.decide(kStart));
   for (const Worker worker : {0, 1}) membership.formed(worker, 1);
@@ -315,7 +315,7 @@ TEST(Membership, WhoIsToGoStaysWhileTheJobNeedsIt) {
 }
 
 TEST(Membership, WhoIsToGoGivesTheStateToOthersFirst) {
-  Membership membership({.least = 1, .most = 2, .patience = 600s, .resets = {}}, 2);
+  Membership membership({.least = 1, .most = 2, .timeout = 600s, .resets = {}}, 2);
   const auto form = [&] {
     for (const Worker worker : membership.generation().by_rank())
       membership.formed(worker, membership.generation().number);
@@ -347,14 +347,14 @@ TEST(Membership, WhoWaitsAndIsToGoDoesNotComeIn) {
 }
 
 TEST(Membership, AtTheLimitOfResetsNobodyIsWaitedFor) {
-  Membership membership({.least = 2, .most = 2, .patience = 600s, .resets = 0}, 2);
+  Membership membership({.least = 2, .most = 2, .timeout = 600s, .resets = 0}, 2);
   membership.lost(0);
   EXPECT_FALSE(membership.decide(kStart));
   EXPECT_EQ(membership.failure(), "reset limit 0 exceeded");
 }
 
 TEST(Membership, AllMayRetireWhenOthersHaveTheState) {
-  Membership membership({.least = 1, .most = 2, .patience = 600s, .resets = {}}, 2);
+  Membership membership({.least = 1, .most = 2, .timeout = 600s, .resets = {}}, 2);
   const auto form = [&] {
     for (const Worker worker : membership.generation().by_rank()) {
       membership.formed(worker, membership.generation().number);

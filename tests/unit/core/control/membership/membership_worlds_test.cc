@@ -44,7 +44,7 @@ class World {
       : random_(seed),
         fault_(fault),
         first_(pick(1, 6)),
-        limits_{.least = pick(1, first_), .most = first_ + pick(0, 2), .patience = 60s, .resets = {}},
+        limits_{.least = pick(1, first_), .most = first_ + pick(0, 2), .timeout = 60s, .resets = {}},
         membership_(limits_, first_) {
     for (Worker worker = 0; worker < first_; ++worker) start(worker);
     tell_all();

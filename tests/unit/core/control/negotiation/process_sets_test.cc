@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/control/messages/message_pair.h"
 #include "tests/support/worlds/control_world.h"
 
 namespace rueda {
@@ -46,6 +50,50 @@ TEST(ProcessSetProtocol, MembersAloneAgree) {
   world.settle();
   EXPECT_EQ(world.plans(7).size(), 6u);
   world.expect_same_plans();
+}
+
+Request message(MessagePair pair, const std::string& name, Shape shape = {4}) {
+  Request request = request_for(name, std::move(shape));
+  request.operation = Operation::message;
+  request.process_set = pair.id();
+  request.root = pair.source;
+  return request;
+}
+
+TEST(ProcessSetProtocol, MessagesNeedNoOtherRank) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    ControlWorld world(9, seed, {.ranks_per_host = 2, .radix = 2});
+    const std::vector<MessagePair> pairs{{0, 8}, {8, 0}, {3, 4}, {7, 2}, {5, 6}};
+    for (int round = 0; round < 3; ++round) {
+      for (const MessagePair& pair : pairs) {
+        world.submit(pair.destination, message(pair, "x"));
+        world.submit(pair.source, message(pair, "x"));
+      }
+      world.settle();
+      ASSERT_EQ(world.plans(1).size(), pairs.size() * (round + 1));
+    }
+    for (const Plan& plan : world.plans(0)) {
+      EXPECT_TRUE(plan.status.ok());
+      EXPECT_EQ(plan.operation, Operation::broadcast);
+      EXPECT_EQ(*plan.members, MessagePair::of(plan.process_set)->members());
+    }
+    world.expect_same_plans();
+  }
+}
+
+TEST(ProcessSetProtocol, AMessageWithTwoShapesOrWithoutItsReceiverFails) {
+  ControlWorld world(5, 3, {.radix = 2});
+  const MessagePair pair{3, 4};
+  world.submit(3, message(pair, "x"));
+  world.submit(4, message(pair, "x", {5}));
+  world.settle();
+  ASSERT_EQ(world.plans(0).size(), 1u);
+  EXPECT_EQ(world.plans(0)[0].status.code, StatusCode::mismatch);
+  world.depart(4);
+  world.submit(3, message(pair, "y"));
+  world.settle();
+  ASSERT_EQ(world.plans(0).size(), 2u);
+  EXPECT_EQ(world.plans(0)[1].status.code, StatusCode::shut_down);
 }
 
 TEST(ProcessSetProtocol, OverlappingSetsInAnyOrderDoNotBlockEachOther) {

@@ -88,7 +88,7 @@ TEST(RequestCacheProtocol, OneRankWhoseTensorIsElsewhereIsEnough) {
 }
 
 // They hold what they had, and nobody asks them.
-TEST(RequestCacheProtocol, ARankThatHasJoinedHasNothingInItsPlace) {
+TEST(RequestCacheProtocol, ARankThatHasJoinedHasNothingInItsSlot) {
   ControlWorld world(9, 5);
   Request request = request_for("x");
   request.device = DeviceKind::cuda;
@@ -149,7 +149,7 @@ TEST(RequestCacheProtocol, NamesThatDoNotComeAgainAreForgottenWhileAModelStays) 
 }
 
 // Each has a name of its own: as many of them as may come do not push a name out.
-TEST(RequestCacheProtocol, BarriersTakeNoPlace) {
+TEST(RequestCacheProtocol, BarriersTakeNoEntry) {
   ControlWorld world(3, 41, {.cache_least = 2});
   for (int round = 0; round < 3; ++round) {
     world.submit_everywhere(request_for("w"));

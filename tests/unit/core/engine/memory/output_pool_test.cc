@@ -49,7 +49,7 @@ TEST(OutputPool, KeepsNothingShort) {
 TEST(OutputPool, DropsWhatIsNotUsedAgain) {
   OutputPool memory;
   memory.allocate(kOutput).reset();
-  for (int i = 0; i <= OutputPool::kPatience; ++i) memory.allocate(2 * kOutput).reset();
+  for (int i = 0; i <= OutputPool::kMostUnused; ++i) memory.allocate(2 * kOutput).reset();
   EXPECT_EQ(memory.bytes_kept(), 2 * kOutput);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading text and JSON: contents, and errors that name the place.
+// Reading text and JSON: contents, and errors that name the position.
 #include "examples/lib/data/files/json_file.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,9 @@ class JsonFile : public testing::Test {
   std::string error_of(const std::string& text) {
     return error_message([&] { read_json(scratch_.write("file.json", text)); });
   }
-  std::string place(const std::string& rest) const { return (scratch_.path() / "file.json").string() + rest; }
+  std::string in_file(const std::string& rest) const {
+    return (scratch_.path() / "file.json").string() + rest;
+  }
 
   ScratchFolder scratch_;
 };
@@ -37,15 +39,15 @@ TEST_F(JsonFile, ReadsTextAndJson) {
 }
 
 TEST_F(JsonFile, NamesLineAndColumn) {
-  EXPECT_THAT(error_of("{\n  \"a\": 1,\n  \"b\": ?\n}"), StartsWith(place(":3:8: malformed JSON: ")));
-  EXPECT_THAT(error_of("[\"é\", x]"), StartsWith(place(":1:7: malformed JSON: ")));
-  EXPECT_THAT(error_of("[1, 2"), StartsWith(place(":1:6: malformed JSON: ")));
-  EXPECT_EQ(error_of(""), place(":1:1: malformed JSON: the file is empty"));
-  EXPECT_THAT(error_of("[1] 2"), StartsWith(place(":1:5: malformed JSON: ")));
+  EXPECT_THAT(error_of("{\n  \"a\": 1,\n  \"b\": ?\n}"), StartsWith(in_file(":3:8: malformed JSON: ")));
+  EXPECT_THAT(error_of("[\"é\", x]"), StartsWith(in_file(":1:7: malformed JSON: ")));
+  EXPECT_THAT(error_of("[1, 2"), StartsWith(in_file(":1:6: malformed JSON: ")));
+  EXPECT_EQ(error_of(""), in_file(":1:1: malformed JSON: the file is empty"));
+  EXPECT_THAT(error_of("[1] 2"), StartsWith(in_file(":1:5: malformed JSON: ")));
 }
 
 TEST_F(JsonFile, SaysWhereACutFileEnds) {
-  EXPECT_EQ(error_of("[1, 2"), place(":1:6: malformed JSON: the file ends inside an array: it was cut"));
+  EXPECT_EQ(error_of("[1, 2"), in_file(":1:6: malformed JSON: the file ends inside an array: it was cut"));
   EXPECT_THAT(error_of("[{\"a\": {\"b\": [1, {}]}, \"]\": 2"),
               HasSubstr("ends inside an object: it was cut"));
   EXPECT_THAT(error_of("{\"a\": \"x\\\"{"), HasSubstr("ends inside a string: it was cut"));
@@ -58,21 +60,21 @@ TEST_F(JsonFile, SaysWhatAFileIsThatIsNotJson) {
   EXPECT_THAT(said("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"),
               HasSubstr("git lfs pull"));
   using namespace std::string_view_literals;
-  EXPECT_EQ(said("\x1f\x8b\x08\x00"sv), place(" is compressed by gzip: unpack it with gunzip"));
+  EXPECT_EQ(said("\x1f\x8b\x08\x00"sv), in_file(" is compressed by gzip: unpack it with gunzip"));
   EXPECT_THAT(said("PK\x03\x04"sv), HasSubstr("is a ZIP archive"));
   EXPECT_THAT(said("PAR1\x15\x04"sv), HasSubstr("is a Parquet table"));
   for (const std::string_view text : {"\xff\xfe{\0}\0"sv, "\xfe\xff\0{\0}"sv})
-    EXPECT_EQ(said(text), place(" is text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8"));
+    EXPECT_EQ(said(text), in_file(" is text in UTF-16: convert it with iconv -f UTF-16 -t UTF-8"));
   EXPECT_THAT(said("\xff\xfe\0\0{\0\0\0"sv), HasSubstr("is text in UTF-32"));
 }
 
 TEST_F(JsonFile, NamesTheFileOfANumberThatIsTooLarge) {
-  EXPECT_THAT(error_of("[1e999]"), StartsWith(place(": malformed JSON: number overflow")));
+  EXPECT_THAT(error_of("[1e999]"), StartsWith(in_file(": malformed JSON: number overflow")));
 }
 
 TEST_F(JsonFile, RefusesInvalidUtf8) {
-  EXPECT_THAT(error_of("{\n\"\xff\": 1}"), StartsWith(place(":2:2: not valid UTF-8 (byte 0xff)")));
-  EXPECT_THAT(error_of("\"\xc3"), StartsWith(place(":1:2: not valid UTF-8")));
+  EXPECT_THAT(error_of("{\n\"\xff\": 1}"), StartsWith(in_file(":2:2: not valid UTF-8 (byte 0xff)")));
+  EXPECT_THAT(error_of("\"\xc3"), StartsWith(in_file(":1:2: not valid UTF-8")));
   EXPECT_THAT(error_of("\"\xed\xa0\x80\""), HasSubstr("not valid UTF-8"));  // a surrogate
 }
 

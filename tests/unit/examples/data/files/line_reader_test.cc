@@ -50,13 +50,13 @@ TEST_F(Lines, AreDecompressedWhateverTheName) {
   EXPECT_THAT(lines_of(scratch_.write("any.jsonl", parts)), ElementsAre("one", "two", "three"));
 }
 
-TEST_F(Lines, NumberAndPlace) {
+TEST_F(Lines, NumberAndSource) {
   const auto path = scratch_.write("a", "one\ntwo\n");
   LineReader lines(path);
   std::string_view line;
   ASSERT_TRUE(lines.next(line) && lines.next(line));
   EXPECT_EQ(lines.number(), 2U);
-  EXPECT_EQ(lines.place(), path.string() + ":2");
+  EXPECT_EQ(lines.source(), path.string() + ":2");
 }
 
 TEST_F(Lines, BrokenFilesAreNamed) {
@@ -64,11 +64,11 @@ TEST_F(Lines, BrokenFilesAreNamed) {
     const auto path = scratch_.write(name, text);
     return error_message([&] { lines_of(path, 1 << 20); });
   };
-  const std::string place = (scratch_.path() / "a").string();
+  const std::string file = (scratch_.path() / "a").string();
   EXPECT_THAT(error_message([&] { lines_of(scratch_.path() / "none"); }), HasSubstr("none: No such file"));
   EXPECT_THAT(error_message([&] { lines_of(scratch_.path()); }), HasSubstr("Is a directory"));
-  EXPECT_THAT(error("a", "one\n\xFFtwo\n"), HasSubstr(place + ":2: not valid UTF-8 (byte 0xff)"));
-  EXPECT_THAT(error("a", "one\n" + std::string(3 << 19, 'b')), HasSubstr(place + ":2: a line of more than"));
+  EXPECT_THAT(error("a", "one\n\xFFtwo\n"), HasSubstr(file + ":2: not valid UTF-8 (byte 0xff)"));
+  EXPECT_THAT(error("a", "one\n" + std::string(3 << 19, 'b')), HasSubstr(file + ":2: a line of more than"));
 
   std::string text;
   for (int i = 0; i < 100000; ++i) text += std::to_string(i * 7919) + "\n";
@@ -84,7 +84,7 @@ TEST_F(Lines, ThatAreNoTextMayBeLeftOut) {
   BadItems bad;
   LineReader lines(path, &bad);
   std::vector<std::string> found;
-  for (std::string_view line; lines.next(line);) found.push_back(lines.place() + " " + std::string(line));
+  for (std::string_view line; lines.next(line);) found.push_back(lines.source() + " " + std::string(line));
   EXPECT_THAT(found, ElementsAre(path.string() + ":1 one", path.string() + ":3 three"));
   EXPECT_THAT(bad.words("F"), ElementsAre("F: 2 bad items left out:",
                                           HasSubstr(path.string() + ":2: not valid UTF-8 (byte 0xff)"),

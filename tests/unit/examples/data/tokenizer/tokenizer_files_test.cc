@@ -66,10 +66,10 @@ class TokenizerFiles : public testing::Test {
   std::string error() {
     return error_message([&] { read(); });
   }
-  // What is said of a tokenizer.json that differs from the usual one at `place`.
-  std::string error_of_json(const std::string& place, const json& value) {
+  // What is said of a tokenizer.json that differs from the usual one at `pointer`.
+  std::string error_of_json(const std::string& pointer, const json& value) {
     json document = tokenizer_json();
-    document[json::json_pointer(place)] = value;
+    document[json::json_pointer(pointer)] = value;
     write("tokenizer.json", document);
     return error();
   }

@@ -27,7 +27,7 @@ TEST(Fingerprint, EveryByteAndEveryLengthMatter) {
   EXPECT_EQ(seen.size(), tried);
 }
 
-TEST(Fingerprint, OrderMattersAndPlaceDoesNot) {
+TEST(Fingerprint, OrderMattersAndAddressDoesNot) {
   std::vector<std::byte> bytes(129);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
   std::vector<std::byte> moved(bytes.size() + 1);

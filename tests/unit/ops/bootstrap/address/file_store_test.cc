@@ -61,7 +61,7 @@ TEST_F(FileStoreTest, AFileThatIsNotWholeIsNoValueYet) {
   EXPECT_FALSE(store.get("key"));
 }
 
-TEST_F(FileStoreTest, StrangeThingsInItsPlaceAreErrors) {
+TEST_F(FileStoreTest, StrangeThingsAtItsPathAreErrors) {
   FileStore store(folder_);
   std::filesystem::create_symlink("/etc/hostname", folder_ + "/link");
   EXPECT_THAT(error_of_get("link"), HasSubstr("cannot read"));

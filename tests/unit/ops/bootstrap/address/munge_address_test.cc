@@ -35,7 +35,9 @@ class Stranger {
           ::send(guest.number(), text.data(), text.size(), MSG_NOSIGNAL);
         }) {}
   ~Stranger() { thread_.join(); }
-  MungePlace place() const { return {"127.0.0.1", address_of(listener_, {"127.0.0.1", 0}).port, kNoDaemon}; }
+  MungeEndpoint endpoint() const {
+    return {"127.0.0.1", address_of(listener_, {"127.0.0.1", 0}).port, kNoDaemon};
+  }
 
  private:
   Descriptor listener_;
@@ -60,7 +62,7 @@ TEST(MungeAddress, AStrangersPortGivesNothing) {
   const std::string endless(64 << 10, 'x');
   for (const std::string& text : {std::string(), std::string("SSH-2.0-OpenSSH_9.2"), endless}) {
     const Stranger stranger(text);
-    EXPECT_FALSE(address_by_munge(stranger.place(), {})->look()) << text.substr(0, 20);
+    EXPECT_FALSE(address_by_munge(stranger.endpoint(), {})->look()) << text.substr(0, 20);
   }
 }
 
@@ -77,7 +79,7 @@ TEST(MungeAddress, NobodyIsThereYet) {
 TEST(MungeAddress, ADaemonThatHasGoneEndsTheStart) {
   try {
     const Stranger stranger("MUNGE:AwQFAAD9:");
-    address_by_munge(stranger.place(), {})->look();
+    address_by_munge(stranger.endpoint(), {})->look();
     ADD_FAILURE();
   } catch (const BackendError& error) {
     EXPECT_THAT(error.what(), HasSubstr("munge on this host does not work any more"));

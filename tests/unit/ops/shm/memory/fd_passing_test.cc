@@ -101,7 +101,7 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
     return to_bytes(handle);
   };
   const pid_t child = fork();
-  auto meet_and_touch = [&](Rank rank, int out, int in) {
+  auto connect_and_touch = [&](Rank rank, int out, int in) {
     LocalPeers own(rank, Segment::make().segment, Window::make(rank, 1 << 20));
     const std::string mine = hidden(own);
     std::string theirs(mine.size(), '\0');
@@ -109,7 +109,7 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
       return false;
     Welcome welcome{{}, {"here", "here"}, {1, 2}, {mine, theirs}};
     if (rank == 1) std::swap(welcome.peer_infos[0], welcome.peer_infos[1]);
-    own.meet(welcome);
+    own.connect(welcome);
     const Rank peer = 1 - rank;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     const std::array<Rank, 2> both{0, 1};
@@ -124,8 +124,8 @@ TEST(FdPassing, LetsNeighboursReachEachOtherAndWatch) {
     }
     return lost == std::vector<Rank>{peer};
   };
-  if (child == 0) _exit(meet_and_touch(1, up[1], down[0]) ? 0 : 1);
-  EXPECT_TRUE(meet_and_touch(0, down[1], up[0]));
+  if (child == 0) _exit(connect_and_touch(1, up[1], down[0]) ? 0 : 1);
+  EXPECT_TRUE(connect_and_touch(0, down[1], up[0]));
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));

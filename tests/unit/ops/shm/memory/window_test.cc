@@ -108,20 +108,20 @@ TEST(Window, MoreThanTheMachineHasIsAnErrorInWords) {
 
 TEST(Window, WhatFillsAHugePageBeginsWithOne) {
   const std::shared_ptr<Window> window = Window::make(0, 16 << 20);
-  auto place = [](const std::shared_ptr<std::byte>& memory) {
+  auto offset_in_page = [](const std::shared_ptr<std::byte>& memory) {
     return reinterpret_cast<std::uintptr_t>(memory.get()) % SharedFile::kHugePage;
   };
   const std::shared_ptr<std::byte> small = window->allocate(5000), large = window->allocate(3 << 20),
                                    other = window->allocate(5000), second = window->allocate(2 << 20);
-  EXPECT_EQ(place(small), 0);
-  EXPECT_EQ(place(large), 0);
-  EXPECT_EQ(place(other), (3 << 20) % SharedFile::kHugePage);
-  EXPECT_EQ(place(second), 0);
+  EXPECT_EQ(offset_in_page(small), 0);
+  EXPECT_EQ(offset_in_page(large), 0);
+  EXPECT_EQ(offset_in_page(other), (3 << 20) % SharedFile::kHugePage);
+  EXPECT_EQ(offset_in_page(second), 0);
   EXPECT_TRUE(
       std::all_of(large.get(), large.get() + (3 << 20), [](std::byte each) { return each == std::byte{0}; }));
 }
 
-TEST(Window, WhereNoSuchPlaceIsLeftAnyOtherWillDo) {
+TEST(Window, WhereNoHugePageIsLeftAnyOtherMemoryWillDo) {
   const std::shared_ptr<Window> window = Window::make(0, 3 << 20);
   const std::shared_ptr<std::byte> small = window->allocate(5000), large = window->allocate((2 << 20) + 5000);
   EXPECT_NE(large, nullptr);

@@ -39,18 +39,19 @@ struct Job {
   }
 
   Rank size() const { return static_cast<Rank>(doors.size()); }
-  TcpListener::Met meet(Rank rank) {
+  TcpListener::Connections connect(Rank rank) {
     std::set<Rank> others;
     for (Rank other = 0; other < size(); ++other) others.insert(other);
     others.erase(rank);
-    return doors[rank]->meet(rank, hosts, peer_infos, others);
+    return doors[rank]->connect(rank, hosts, peer_infos, others);
   }
-  std::vector<TcpListener::Met> meet_all() {
-    std::vector<TcpListener::Met> met(doors.size());
+  std::vector<TcpListener::Connections> connect_all() {
+    std::vector<TcpListener::Connections> connections(doors.size());
     std::vector<std::thread> threads;
-    for (Rank rank = 0; rank < size(); ++rank) threads.emplace_back([&, rank] { met[rank] = meet(rank); });
+    for (Rank rank = 0; rank < size(); ++rank)
+      threads.emplace_back([&, rank] { connections[rank] = connect(rank); });
     for (std::thread& thread : threads) thread.join();
-    return met;
+    return connections;
   }
 };
 
@@ -67,8 +68,8 @@ void expect_mirrored(const RailKeys& here, const RailKeys& there) {
 }
 
 // Whether each rail of one side is the same connection as that of the other.
-void expect_connected(TcpListener::Met& low, Rank low_rank, TcpListener::Met& high, Rank high_rank,
-                      std::size_t rails) {
+void expect_connected(TcpListener::Connections& low, Rank low_rank, TcpListener::Connections& high,
+                      Rank high_rank, std::size_t rails) {
   std::vector<ConnectedRail>& here = low.rails[high_rank];
   std::vector<ConnectedRail>& there = high.rails[low_rank];
   ASSERT_EQ(here.size(), rails);
@@ -147,27 +148,28 @@ TEST(TcpHello, NoTwoConnectionsHaveOneKey) {
 
 TEST(TcpListener, ConnectsEveryPairByEveryRail) {
   Job job(std::vector(4, settings_of({"127.0.0.1", "127.0.0.2"})));
-  std::vector<TcpListener::Met> met = job.meet_all();
+  std::vector<TcpListener::Connections> connections = job.connect_all();
   for (Rank low = 0; low < job.size(); ++low) {
-    ASSERT_TRUE(met[low].status.ok()) << met[low].status.message;
-    for (Rank high = low + 1; high < job.size(); ++high) expect_connected(met[low], low, met[high], high, 2);
+    ASSERT_TRUE(connections[low].status.ok()) << connections[low].status.message;
+    for (Rank high = low + 1; high < job.size(); ++high)
+      expect_connected(connections[low], low, connections[high], high, 2);
   }
 }
 
 TEST(TcpListener, TheOneWithFewerCardsDecides) {
   Job job({settings_of({"127.0.0.1", "127.0.0.2", "127.0.0.3"}), settings_of({"127.0.0.4"}),
            settings_of({"127.0.0.5", "127.0.0.6"})});
-  std::vector<TcpListener::Met> met = job.meet_all();
-  expect_connected(met[0], 0, met[1], 1, 1);
-  expect_connected(met[0], 0, met[2], 2, 2);
-  expect_connected(met[1], 1, met[2], 2, 1);
+  std::vector<TcpListener::Connections> connections = job.connect_all();
+  expect_connected(connections[0], 0, connections[1], 1, 1);
+  expect_connected(connections[0], 0, connections[2], 2, 2);
+  expect_connected(connections[1], 1, connections[2], 2, 1);
 }
 
 TEST(TcpListener, ConnectsByIpv6) {
   if (!TcpListener::open(settings_of({"::1"})).status.ok()) GTEST_SKIP() << "there is no ::1 here";
   Job job(std::vector(2, settings_of({"::1", "127.0.0.1"})));
-  std::vector<TcpListener::Met> met = job.meet_all();
-  expect_connected(met[0], 0, met[1], 1, 2);
+  std::vector<TcpListener::Connections> connections = job.connect_all();
+  expect_connected(connections[0], 0, connections[1], 1, 2);
 }
 
 // One of two addresses cannot be reached; where there is a third, that is taken.
@@ -179,17 +181,17 @@ TEST(TcpListener, PairsThatDoNotConnectAreLeftOut) {
     TcpEndpoint endpoint = *tcp_endpoint_from(job.peer_infos[1]);
     endpoint.addresses[0].port = 1;  // nobody listens there
     job.peer_infos[1] = to_bytes(endpoint);
-    std::vector<TcpListener::Met> met = job.meet_all();
-    ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
-    expect_connected(met[0], 0, met[1], 1, rails);
+    std::vector<TcpListener::Connections> connections = job.connect_all();
+    ASSERT_TRUE(connections[0].status.ok()) << connections[0].status.message;
+    expect_connected(connections[0], 0, connections[1], 1, rails);
   }
 }
 
 // While one rank waits for its only peer, another one that it does not need yet connects with it.
-TEST(TcpListener, OthersConnectOnDemandAlreadyDuringTheMeeting) {
+TEST(TcpListener, OthersConnectOnDemandAlreadyDuringConnect) {
   Job job(std::vector(3, settings_of({"127.0.0.1"})));
-  TcpListener::Met met;
-  std::thread waiting([&] { met = job.doors[2]->meet(2, job.hosts, job.peer_infos, {1}); });
+  TcpListener::Connections connections;
+  std::thread waiting([&] { connections = job.doors[2]->connect(2, job.hosts, job.peer_infos, {1}); });
   const auto early = job.doors[0]->dial_on_demand(0, job.hosts, job.peer_infos);
   early->want(2, clock_now());
   EXPECT_TRUE(wait_until([&] { return early->progress(clock_now()).contains(2); }));
@@ -197,8 +199,8 @@ TEST(TcpListener, OthersConnectOnDemandAlreadyDuringTheMeeting) {
   expected->want(2, clock_now());
   EXPECT_TRUE(wait_until([&] { return expected->progress(clock_now()).contains(2); }));
   waiting.join();
-  EXPECT_TRUE(met.status.ok()) << met.status.message;
-  EXPECT_TRUE(met.rails.contains(0) && met.rails.contains(1));
+  EXPECT_TRUE(connections.status.ok()) << connections.status.message;
+  EXPECT_TRUE(connections.rails.contains(0) && connections.rails.contains(1));
 }
 
 TEST(TcpListener, WhoCannotBeReachedIsNamed) {
@@ -207,23 +209,23 @@ TEST(TcpListener, WhoCannotBeReachedIsNamed) {
   TcpEndpoint wrong = endpoint;
   wrong.addresses[0].port = 1;
   job.peer_infos[1] = to_bytes(wrong);
-  std::vector<TcpListener::Met> met = job.meet_all();
+  std::vector<TcpListener::Connections> connections = job.connect_all();
   EXPECT_THAT(
-      met[0].status.message,
+      connections[0].status.message,
       HasSubstr("rank 0 on host0 found no way by TCP to rank 1 on host1 within 0.6 s; it tried 127.0.0.1 -> "
                 "127.0.0.1:1 Connection refused. Make sure"));
-  EXPECT_THAT(met[1].status.message,
+  EXPECT_THAT(connections[1].status.message,
               HasSubstr("rank 1 on host1 was not reached by TCP by rank 0 on host0 within "
                         "0.6 s; it listened at 127.0.0.1. Make sure"));
-  EXPECT_TRUE(met[0].rails.empty() && met[1].rails.empty());
+  EXPECT_TRUE(connections[0].rails.empty() && connections[1].rails.empty());
 
   Job other({settings_of({"127.0.0.1"}, 0.6), settings_of({"127.0.0.1"}, 0.6)});
-  EXPECT_THAT(other.meet(0).status.message,
+  EXPECT_THAT(other.connect(0).status.message,
               HasSubstr("127.0.0.1 -> " + to_string(tcp_endpoint_from(other.peer_infos[1])->addresses[0]) +
                         " did not answer"));
   other.peer_infos[1] = "nonsense";
-  EXPECT_THAT([&] { other.meet(0); }, testing::ThrowsMessage<BackendError>(HasSubstr(
-                                          "rank 0 cannot read the TCP addresses of rank 1 on host1")));
+  EXPECT_THAT([&] { other.connect(0); }, testing::ThrowsMessage<BackendError>(HasSubstr(
+                                             "rank 0 cannot read the TCP addresses of rank 1 on host1")));
 }
 
 TEST(TcpListener, CardsThatAreNotThereAreNamed) {
@@ -255,9 +257,9 @@ TEST(TcpListener, StrangersStayOutsideAndStopNobody) {
     ASSERT_TRUE(come());
     EXPECT_TRUE(send_block(strangers.back(), make_hello(endpoint.secret, from, to, 0, 0, kNoKey)));
   }
-  std::vector<TcpListener::Met> met = job.meet_all();
-  ASSERT_TRUE(met[0].status.ok()) << met[0].status.message;
-  expect_connected(met[0], 0, met[1], 1, 1);
+  std::vector<TcpListener::Connections> connections = job.connect_all();
+  ASSERT_TRUE(connections[0].status.ok()) << connections[0].status.message;
+  expect_connected(connections[0], 0, connections[1], 1, 1);
 }
 
 }  // namespace

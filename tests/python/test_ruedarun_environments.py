@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ruedarun in places that lack something which most have, and beside readers that pause."""
+"""ruedarun in environments that lack something which most have, and beside readers that pause."""
 
 import os
 import re

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using Sgd = DistributedOptimizer<torch::optim::SGD>;
 
-class TorchDevicePlaces : public TorchDeviceWorld {
+class TorchDeviceSlots : public TorchDeviceWorld {
  protected:
   // Blocks of NCCL's that there are, seen from any rank at the same time.
   static void expect_at_all(Runtime& runtime, const std::function<void()>& look) {
@@ -27,7 +27,7 @@ class TorchDevicePlaces : public TorchDeviceWorld {
 };
 
 // What NCCL does not carry out, it does not work on in a window.
-TEST_F(TorchDevicePlaces, ThereIsNoneWhereTheHostReduces) {
+TEST_F(TorchDeviceSlots, ThereIsNoneWhereTheHostReduces) {
   const auto train = [this](Runtime& runtime, const FakeTorchDevice& device, DistributedOptions options) {
     DeviceTraining training(runtime, device.name(), {{4}, {16}}, std::move(options));
     for (int step = 0; step < 3; ++step) training.step();
@@ -47,7 +47,7 @@ TEST_F(TorchDevicePlaces, ThereIsNoneWhereTheHostReduces) {
   });
 }
 
-TEST_F(TorchDevicePlaces, ARankAloneHasNone) {
+TEST_F(TorchDeviceSlots, ARankAloneHasNone) {
   run_torch(1, [this](Runtime& runtime, const FakeTorchDevice& device) {
     DeviceTraining training(runtime, device.name(), {{4}});
     for (int step = 0; step < 3; ++step) training.step();
@@ -57,7 +57,7 @@ TEST_F(TorchDevicePlaces, ARankAloneHasNone) {
 }
 
 // It says so, and nobody waits for it.
-TEST_F(TorchDevicePlaces, WhereOneRankHasNoMemoryAllGoOnWithout) {
+TEST_F(TorchDeviceSlots, WhereOneRankHasNoMemoryAllGoOnWithout) {
   nccl_.forget_memory();
   testing::internal::CaptureStderr();
   run_torch(2, [this](Runtime& runtime, const FakeTorchDevice& device) {
@@ -75,7 +75,7 @@ TEST_F(TorchDevicePlaces, WhereOneRankHasNoMemoryAllGoOnWithout) {
 }
 
 // Windows of optimizers that are gone are given back when the next one is shared.
-TEST_F(TorchDevicePlaces, OptimizersComeAndGo) {
+TEST_F(TorchDeviceSlots, OptimizersComeAndGo) {
   run_torch(2, [this](Runtime& runtime, const FakeTorchDevice& device) {
     for (int round = 0; round < 5; ++round) {
       DeviceTraining training(runtime, device.name(), {{3}, {1000}});
@@ -88,7 +88,7 @@ TEST_F(TorchDevicePlaces, OptimizersComeAndGo) {
 }
 
 // What they have is ordinary memory then.
-TEST_F(TorchDevicePlaces, GradientsOutliveTheJob) {
+TEST_F(TorchDeviceSlots, GradientsOutliveTheJob) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     std::vector<at::Tensor> kept;
     {
@@ -104,11 +104,11 @@ TEST_F(TorchDevicePlaces, GradientsOutliveTheJob) {
 }
 
 // An optimizer that goes on in the next job, of which it asks for a window of the same names.
-TEST_F(TorchDevicePlaces, TheNextJobHasAWindowOfItsOwn) {
+TEST_F(TorchDeviceSlots, TheNextJobHasAWindowOfItsOwn) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     DeviceTraining training(runtime, device.name(), {{3}, {10}});
     for (int step = 0; step < 3; ++step) training.step();
-    const std::vector<const void*> before = training.places();
+    const std::vector<const void*> before = training.gradient_addresses();
     expect_at_all(runtime, [] {
       MemoryNetwork network(1);
       init(memory_components(network, 0, 1, {}));
@@ -118,37 +118,37 @@ TEST_F(TorchDevicePlaces, TheNextJobHasAWindowOfItsOwn) {
       training.step();
       training.expect_means();
     }
-    const std::vector<const void*> places = training.places();
-    EXPECT_NE(places, before);
+    const std::vector<const void*> addresses = training.gradient_addresses();
+    EXPECT_NE(addresses, before);
     training.step();
     training.expect_means();
-    EXPECT_EQ(training.places(), places);
+    EXPECT_EQ(training.gradient_addresses(), addresses);
   });
   EXPECT_EQ(count(0, "ncclCommWindowRegister"), 2);
 }
 
-TEST_F(TorchDevicePlaces, TheRanksOfAProcessSetShareTheirs) {
+TEST_F(TorchDeviceSlots, TheRanksOfAProcessSetShareTheirs) {
   run_torch(3, [](Runtime& runtime, const FakeTorchDevice& device) {
     const ProcessSet set = add_process_set(RankSet(1, 3), runtime);
     if (runtime.topology().rank > 0) {
       const at::Tensor leaf = at::ones({100}, device.name()).requires_grad_();
       Sgd optimizer({leaf}, torch::optim::SGDOptions(0.0), {.device_window = true}, set);
-      const void* place = nullptr;
+      const void* address = nullptr;
       for (int step = 0; step < 4; ++step) {
         optimizer.zero_grad();
         (leaf * static_cast<double>(runtime.topology().rank)).sum().backward();
         optimizer.step();
         EXPECT_EQ(leaf.grad().cpu()[99].item<double>(), 1.5);
-        if (step == 1) place = leaf.grad().const_data_ptr();
-        EXPECT_EQ(leaf.grad().const_data_ptr() == place, step > 0);
+        if (step == 1) address = leaf.grad().const_data_ptr();
+        EXPECT_EQ(leaf.grad().const_data_ptr() == address, step > 0);
       }
     }
     barrier_async(runtime).wait();
   });
 }
 
-// Two steps are on their way at a time: each has places of its own.
-TEST_F(TorchDevicePlaces, OneStepLateHasTwoBanks) {
+// Two steps are on their way at a time: each has slots of its own.
+TEST_F(TorchDeviceSlots, OneStepLateHasTwoBanks) {
   run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
     DistributedOptions options{.device_window = true};
     options.schedule = SyncSchedule::one_step_late();
@@ -160,11 +160,11 @@ TEST_F(TorchDevicePlaces, OneStepLateHasTwoBanks) {
       training.step();
       if (step == 0) continue;  // nothing has landed
       training.expect_means();
-      if (step == 5) even = training.places();
-      if (step == 6) odd = training.places();
+      if (step == 5) even = training.gradient_addresses();
+      if (step == 6) odd = training.gradient_addresses();
       if (step == 4) packed = fake.batches();
       if (step == 7) {
-        EXPECT_EQ(training.places(), even);
+        EXPECT_EQ(training.gradient_addresses(), even);
       }
     }
     EXPECT_NE(even, odd);
@@ -173,7 +173,7 @@ TEST_F(TorchDevicePlaces, OneStepLateHasTwoBanks) {
   });
 }
 
-TEST_F(TorchDevicePlaces, WhoHasJoinedKeepsItsGradients) {
+TEST_F(TorchDeviceSlots, WhoHasJoinedKeepsItsGradients) {
   run_torch(2, [](Runtime& runtime, const FakeTorchDevice& device) {
     DeviceTraining training(runtime, device.name(), {{3}, {10}});
     for (int step = 0; step < 3; ++step) training.step();
@@ -186,14 +186,14 @@ TEST_F(TorchDevicePlaces, WhoHasJoinedKeepsItsGradients) {
   });
 }
 
-// A graph knows no windows: what is captured is reduced where it is, in a place or not, and both go on.
-TEST_F(TorchDevicePlaces, ACapturedStepGoesOnBesideOthers) {
+// A graph knows no windows: what is captured is reduced where it is, in a slot or not, and both go on.
+TEST_F(TorchDeviceSlots, ACapturedStepGoesOnBesideOthers) {
   for (const bool set_to_none : {true, false}) {
     run_torch(2, [&](Runtime& runtime, const FakeTorchDevice& device) {
       FakeDevice& fake = devices_[runtime.topology().rank]->device();
       DeviceTraining training(runtime, device.name(), {{3}, {10}});
       for (int step = 0; step < 3; ++step) training.step(set_to_none);
-      const std::vector<const void*> places = training.places();
+      const std::vector<const void*> addresses = training.gradient_addresses();
       const DeviceStream stream = device.stream(0).native_handle();
       FakeDevice::Graph graph;
       rueda::capture(
@@ -203,7 +203,7 @@ TEST_F(TorchDevicePlaces, ACapturedStepGoesOnBesideOthers) {
             graph = fake.end_capture(stream);
           },
           runtime);
-      EXPECT_EQ(training.places() == places, !set_to_none);
+      EXPECT_EQ(training.gradient_addresses() == addresses, !set_to_none);
       const std::vector<at::Tensor> captured{training.grad(0), training.grad(1)};
       for (int run = 0; run < 2; ++run) {
         for (std::size_t i = 0; i < 2; ++i) captured[i].detach().fill_(training.mine * 10.0);

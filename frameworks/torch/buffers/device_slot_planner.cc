@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/buffers/device_places.h"
+#include "frameworks/torch/buffers/device_slot_planner.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,9 +12,9 @@
 
 namespace rueda {
 
-DevicePlaces::DevicePlaces(std::string name, std::vector<at::Tensor> parameters,
-                           std::vector<at::ScalarType> types, std::vector<Names> banks,
-                           const ScopeReference& scope)
+DeviceSlotPlanner::DeviceSlotPlanner(std::string name, std::vector<at::Tensor> parameters,
+                                     std::vector<at::ScalarType> types, std::vector<Names> banks,
+                                     const ScopeReference& scope)
     : name_(std::move(name)),
       parameters_(std::move(parameters)),
       names_(std::move(banks)),
@@ -22,34 +22,34 @@ DevicePlaces::DevicePlaces(std::string name, std::vector<at::Tensor> parameters,
       asked_(parameters_.size()),
       types_(std::move(types)) {}
 
-void DevicePlaces::note(std::size_t index, at::ScalarType type) {
+void DeviceSlotPlanner::note(std::size_t index, at::ScalarType type) {
   order_.push_back(index);
   types_[index] = type;
 }
 
-void DevicePlaces::note_result(std::size_t bank, std::size_t index, const at::Tensor& gradient,
-                               bool takes_window) {
+void DeviceSlotPlanner::note_result(std::size_t bank, std::size_t index, const at::Tensor& gradient,
+                                    bool takes_window) {
   const bool fits = !takes_window || names_[bank][index].empty() || gradient.nbytes() == asked_[index];
   if (!fits) wanted_on_ = gradient.device();
 }
 
-void DevicePlaces::note_results() {
+void DeviceSlotPlanner::note_results() {
   if (slots_) slots_->note_reader(true);
   if (wanted_on_) wanted_ = order_;
 }
 
-void DevicePlaces::note_reader() {
+void DeviceSlotPlanner::note_reader() {
   if (slots_) slots_->note_reader(false);
 }
 
-std::size_t DevicePlaces::bytes_of(std::size_t index) const {
+std::size_t DeviceSlotPlanner::bytes_of(std::size_t index) const {
   return static_cast<std::size_t>(parameters_[index].numel()) * c10::elementSize(types_[index]);
 }
 
-// What the first rank lays out: numbers of parameters in the order of their places, and bytes; -1 behind the
-// last. Those of one type lie together, since they are reduced together; those that had places and have not
-// come in this step come last. What comes sparse, or never, has none.
-std::vector<std::int64_t> DevicePlaces::layout(const at::Device& device) const {
+// The layout of the first rank: numbers of parameters in the order of their slots, and bytes; -1 behind the
+// last. Those of one type lie together, since they are reduced together; those that had slots and have not
+// come in this step come last. A gradient that comes sparse, or never, has no slot.
+std::vector<std::int64_t> DeviceSlotPlanner::layout(const at::Device& device) const {
   std::vector<std::size_t> all = wanted_;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     if (asked_[index] > 0) all.push_back(index);
@@ -68,7 +68,7 @@ std::vector<std::int64_t> DevicePlaces::layout(const at::Device& device) const {
   return layout;
 }
 
-void DevicePlaces::share() {
+void DeviceSlotPlanner::share() {
   if (!wanted_on_) return;
   const Scope scope = scope_.get();
   if (scope.runtime().captures().capturing(scope.process_set())) return;
@@ -76,11 +76,11 @@ void DevicePlaces::share() {
     get_slots(*std::exchange(wanted_on_, std::nullopt), scope);
   } catch (const Error& error) {
     if (error.code() != StatusCode::invalid_argument) throw;
-    log(LogLevel::info, "gradients get no places on devices yet: {}", error.what());
+    log(LogLevel::info, "gradients get no slots on devices yet: {}", error.what());
   }
 }
 
-void DevicePlaces::get_slots(const at::Device& device, const Scope& scope) {
+void DeviceSlotPlanner::get_slots(const at::Device& device, const Scope& scope) {
   std::vector<std::int64_t> layout = this->layout(device);
   broadcast_async(name_, view(layout), view(layout), scope.rank_at(0), scope).wait();
   std::vector<DeviceSlots::Wanted> wanted;
@@ -98,26 +98,26 @@ void DevicePlaces::get_slots(const at::Device& device, const Scope& scope) {
   note_reader();
 }
 
-at::Tensor DevicePlaces::take(std::size_t bank, std::size_t index, at::ScalarType type) {
+at::Tensor DeviceSlotPlanner::take(std::size_t bank, std::size_t index, at::ScalarType type) {
   if (!slots_) return {};
   const Scope scope = scope_.get();
   if (scope.runtime().captures().capturing(scope.process_set())) return {};
   return slots_->take(bank, index, parameters_[index].sizes(), type);
 }
 
-// What has no place any more may have one in an older window, where somebody may hold what is there.
-GradientPlacement DevicePlaces::placement(std::size_t bank, std::size_t index,
-                                          const at::Tensor& gradient) const {
+// A gradient without a slot may lie in an older window, which somebody may still hold.
+GradientPlacement DeviceSlotPlanner::placement(std::size_t bank, std::size_t index,
+                                               const at::Tensor& gradient) const {
   if (!had_slots_ || !gradient.is_cuda()) return GradientPlacement::none;
   return contains(bank, index, gradient) ? GradientPlacement::in_slot : GradientPlacement::elsewhere;
 }
 
-void DevicePlaces::abandon() {
+void DeviceSlotPlanner::abandon() {
   order_.clear();
   wanted_on_.reset();
 }
 
-void DevicePlaces::begin_job() {
+void DeviceSlotPlanner::begin_job() {
   slots_ = nullptr;
   had_slots_ = false;
   std::ranges::fill(asked_, 0);
