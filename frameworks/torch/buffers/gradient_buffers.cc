@@ -24,6 +24,13 @@ void write_times(const at::Tensor& to, const at::Tensor& from, double factor) {
   }
 }
 
+// A tensor that Python has seen keeps its object, which counts as a holder.
+bool is_held_once(const at::Tensor& tensor) {
+  const bool has_idle_object =
+      tensor.use_count() == 2 && tensor.unsafeGetTensorImpl()->pyobj_slot()->has_unique_reference();
+  return (tensor.use_count() == 1 || has_idle_object) && tensor.storage().use_count() == 1;
+}
+
 std::vector<at::ScalarType> types_of(const std::vector<at::Tensor>& parameters, bool sums) {
   std::vector<at::ScalarType> types;
   types.reserve(parameters.size());
@@ -83,8 +90,7 @@ PlacedGradient GradientBuffers::place(std::size_t bank, std::size_t index, const
 }
 
 bool GradientBuffers::has_alone(std::size_t index, const at::Tensor& gradient) const {
-  if (gradient.layout() != at::kStrided || gradient.use_count() > 1 || gradient.storage().use_count() > 1)
-    return false;
+  if (gradient.layout() != at::kStrided || !is_held_once(gradient)) return false;
   if (!gradient.is_cuda()) return host_.gave(gradient);
   for (std::size_t bank = 0; bank < banks_; ++bank) {
     if (device_.contains(bank, index, gradient)) return true;

@@ -297,3 +297,18 @@ def test_schedules(schedule, rank):
     assert optimizer.sync_interval() >= 1
     for parameter in model.parameters():
         assert torch.allclose(hvd.allreduce(parameter.detach()), parameter, rtol=0, atol=1e-12)
+
+
+def test_used_gradients_go_with_their_generation_unless_they_are_held(rank, size):
+    if size == 1:
+        pytest.skip("one rank shares no memory")
+    weights = [torch.nn.Parameter(torch.ones(50, 20)) for _ in range(3)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=0.1, momentum=0.9))
+    for _ in range(4):
+        optimizer.zero_grad()
+        sum(weight.sum() for weight in weights).backward()
+        optimizer.step()
+    held, weights[2].grad = weights[1].grad, torch.ones(50, 20)
+    optimizer._forget_reducer()  # as at the change of a generation
+    assert [weight.grad is None for weight in weights] == [True, False, False] and weights[1].grad is held
+    hvd.barrier()
