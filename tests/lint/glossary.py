@@ -77,9 +77,9 @@ PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 def is_called(identifier, name):
     """Whether the name, or its plural, is a word of the identifier: `wire`, `kWireBytes`, `own_wires_`. `place` has to be all of it: `in_place` is MPI's."""
-    parts = [part.lower() for part in PART.findall(identifier.lstrip("k") if identifier[:2].istitle() else identifier)]
+    parts = {part.lower() for part in PART.findall(identifier)} - {"k"}
     words = {name, name + "s"}
-    return bool(words & set(parts)) if name != "place" else len(parts) == 1 and parts[0] in words
+    return bool(words & parts) and (name != "place" or len(parts) == 1)
 
 
 def check_names(tree):

@@ -130,7 +130,8 @@ class LintTest(unittest.TestCase):
         glossary = {"docs/glossary.md": self.GLOSSARY.format("", "| tally | readiness |\n\n| name | instead |\n|---|---|\n| wire | channel |\n| place | index |\n")}
         for code, broken in [("int channel;", 0), ("int wire;", 1), ("int wires_;", 1), ("struct Wire {};", 1), ("constexpr int kWireBytes = 1;", 1),
                              ("own_wire();", 1), ("int rewired;", 0), ("int a;  // a wire", 0), ('auto a = "wire";', 0), ("int place;", 1), ("place();", 0),
-                             ("bool in_place;", 0)]:
+                             ("bool in_place;", 0),
+                             ("constexpr int kPlaces = 1;", 1), ("int places_;", 1)]:
             self.assertEqual(self.rules_broken(glossary | {"ops/a.h": HEADER + code + "\n"}), ["glossary"] * broken, code)
             self.assertEqual(self.rules_broken(glossary | {"bench/a.h": HEADER + code + "\n"}), [], code)
 
