@@ -11,11 +11,17 @@ the mean step, in milliseconds, of rank 0. `of none` is how fast training is bes
 which has no such side, `of gloo`.
 Sides of DistributedDataParallel: none, gloo, rueda, and shared: rueda after share_buckets(). Of FSDP2: gloo, rueda, and allocated: rueda with
 set_allocate_memory_from_process_group_for_comm().
+
+Between hosts, --card says the megabits a second that each host's network card carries. Then the table has `of the cards`: the time in which cards
+can carry the gradients of DistributedDataParallel, as a share of a step.
+
+    sudo build/bin/ruedarun --virtual-hosts 4 --rate 200mbit -np 8 .venv/bin/python bench/c10d_training.py --card 200 --wrapper ddp --sides rueda --model linear
 """
 
 import argparse
 import datetime
 import os
+import socket
 import statistics
 import time
 from pathlib import Path
@@ -107,6 +113,15 @@ class Side:
         return (time.perf_counter() - began) / count * 1e3
 
 
+def share_of_cards(options, row):
+    """The time in which each host's card sends and receives its part of an allreduce of all gradients, as a share of the step."""
+    names = [None] * dist.get_world_size()
+    dist.all_gather_object(names, socket.gethostname())
+    hosts = len(set(names))
+    carried = 2 * (hosts - 1) / hosts * row["parameters"] * 4
+    return carried * 8 / (options.card * 1e6) * 1e3 / row["step_ms"]
+
+
 def measure(wrapper, options, groups):
     sides = {name: Side(wrapper, name, options, groups) for name in options.sides.split(",") if name in SIDES[wrapper]}
     for side in sides.values():
@@ -122,9 +137,12 @@ def measure(wrapper, options, groups):
         row = {"wrapper": wrapper, "side": name, "parameters": parameters, "ranks": dist.get_world_size(), "step_ms": statistics.median(side.times)}
         if base := sides.get(BASE[wrapper]):
             row["ratio"] = statistics.median(one / other for one, other in zip(base.times, side.times))
+        if options.card and wrapper == "ddp":
+            row["of_cards"] = share_of_cards(options, row)
         rows.append(row)
         if dist.get_rank() == 0:
             ratio = f"   of {BASE[wrapper]} {row['ratio']:.3f}" if "ratio" in row else ""
+            ratio += f"   of the cards {row['of_cards']:.3f}" if "of_cards" in row else ""
             print(f"{wrapper:5} {name:10} {row['step_ms']:9.1f} ms{ratio}", flush=True)
     return rows
 
@@ -153,6 +171,7 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=3, help="a round and side")
+    parser.add_argument("--card", type=float, help="Mbit/s of each host's network card")
     parser.add_argument("--json", help="keep the figures for bench/performance_page.py")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -202,7 +202,8 @@ std::vector<Setting> make_settings() {
   table.push_back(number("WORKS_IN_FLIGHT", "", &Config::works_in_flight, std::int64_t{1}, std::int64_t{64},
                          "1 to 64", "how many operations move data at the same time, at most"));
   table.push_back(number("RING_CHUNK", "", &Config::ring_chunk, std::int64_t{64}, kGiB,
-                         "bytes, 64 to 1073741824", "rings send messages of at most so many bytes"));
+                         "bytes, 64 to 1073741824",
+                         "rings, and copies through shared memory, move at most so many bytes at a time"));
   table.push_back(number("CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", &Config::cache_capacity, std::int64_t{0},
                          std::int64_t{1} << 31, "requests, 0 to 2147483648",
                          "at least this many Requests that do not come again are remembered; those that do "

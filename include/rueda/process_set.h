@@ -57,7 +57,7 @@ class Scope {
   // How many ranks; whether this one is among them.
   Rank size() const;
   bool included() const;
-  // Of the job, by its index in the scope.
+  // Returns a rank of the job by its index in the scope.
   Rank rank_at(Rank index) const { return ranks_ ? ranks_->at(index) : index; }
   // The same scope, for a caller that waits for its operation at once: the background thread need not be
   // woken.

@@ -114,10 +114,11 @@ void bind_rooted(py::module_& module) {
 // one that is refused here, so it must not be counted: `check` throws before.
 std::string name_of_message(const Scope& scope, MessagePair pair, const at::Tensor& tensor, const Name& name,
                             void (*check)(const at::Tensor&, const std::string&)) {
-  const std::string given(name.value_or("noname"));
-  const Scope messages = scope_of_messages(scope, given, pair);
-  check(tensor, "message." + given);
-  data_type_for(tensor.scalar_type(), given);
+  if (name) return name_of("message", name, scope);
+  const std::string nameless = "noname";
+  const Scope messages = scope_of_messages(scope, nameless, pair);
+  check(tensor, "message." + nameless);
+  data_type_for(tensor.scalar_type(), nameless);
   return name_of("message", name, messages);
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""try_wheel.py WHEEL: installs a wheel of Rueda as a user does, and uses all of it.
+"""try_wheel.py WHEEL [FOLDER]: installs a wheel of Rueda as a user does, and uses all of it.
 
 In a fresh virtual environment beside torch: imports, two ranks by ruedarun and by torchrun, C++ programs against its CMake package. Then, as root, the same
 Python programs where there is neither a compiler nor CMake nor MPI nor any library that Debian's -dev packages bring: a root folder that holds Python,
-its standard library, and what torch itself needs. torch comes from the environment of the Python that runs this.
+its standard library, and what torch itself needs. torch comes from FOLDER, or from the environment of the Python that runs this.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -51,12 +52,12 @@ def environment():
     return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
 
 
-def installed(wheel, folder):
-    """A virtual environment with the wheel, and links to torch and what it needs."""
+def installed(wheel, folder, sources):
+    """A virtual environment with the wheel, and links to torch and what it needs, from the first of the sources that has it."""
     venv = folder / "venv"
     run("/usr/bin/python3", "-m", "venv", venv)
     packages = next(venv.glob("lib/python*/site-packages"))
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+    for entry in itertools.chain.from_iterable(source.iterdir() for source in sources):
         if not (entry.name.startswith(NOT_LINKED) or entry.suffix == ".pth" or (packages / entry.name).exists()):
             (packages / entry.name).symlink_to(entry)
     run(venv / "bin/pip", "install", "--disable-pip-version-check", "-q", "--no-deps", "--no-index", wheel, env=environment())
@@ -85,11 +86,12 @@ def try_cpp(venv, folder):
     run(venv / "bin/ruedarun", "-np", "2", project / "build/train", env=environment())
 
 
-def bare_root(folder, venv):
+def bare_root(folder, sources):
     """A script that changes to a root folder of its own and runs its arguments there. The folder holds Python and what is named above, nothing else."""
     root = folder / "root"
     shown = ["/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/env", "/usr/bin/timeout", "/bin/sh", "/usr/bin/true", "/usr/lib/python3.11",
-             "/usr/lib/python3", "/lib64/ld-linux-x86-64.so.2", "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd", "/proc", "/dev", "/sys", sys.prefix, str(folder)]
+             "/usr/lib/python3", "/lib64/ld-linux-x86-64.so.2", "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd", "/proc", "/dev", "/sys", sys.prefix, str(folder),
+             *map(str, sources)]
     shown += [str(LIBRARIES / name) for name in OF_THE_SYSTEM if (LIBRARIES / name).exists()] + [str(each) for each in LIBRARIES.glob("libnss_files*")]
     lines = ["set -e", "mount --make-rprivate /", f"mount -t tmpfs bare {root}"]
     for path in shown:
@@ -111,9 +113,10 @@ def main():
     print(f"{wheel.name}: {size / (1 << 20):.1f} MiB, at most {MOST_BYTES >> 20}")
     if size > MOST_BYTES:
         sys.exit("try_wheel.py: error: it is too large")
+    sources = [Path(each).resolve() for each in [*sys.argv[2:3], sysconfig.get_path("purelib")]]
     folder = Path(tempfile.mkdtemp(prefix="rueda-wheel-", dir=wheel.parent))
     try:
-        venv = installed(wheel, folder)
+        venv = installed(wheel, folder, sources)
         script = folder / "script.py"
         script.write_text(SCRIPT)
         try_python(venv, script)
@@ -123,7 +126,7 @@ def main():
         if os.geteuid() != 0:
             print("skipped, as it needs root: a root folder without MPI, compiler and CMake")
             return
-        inside = bare_root(folder, venv)
+        inside = bare_root(folder, sources)
         for name in ("cc", "g++", "cmake", "mpiexec"):
             if subprocess.run([*inside, "/usr/bin/env", name, "--version"], capture_output=True).returncode != 127:
                 sys.exit(f"try_wheel.py: error: the bare root has {name}")

@@ -101,7 +101,7 @@ std::string title(const Request& request);
 std::string title_of_all(const Request& request);
 // Returns true if `a` precedes `b` in a group, whatever the order of submission: "g.9" before "g.10".
 bool precedes_in_group(const Request& a, const Request& b);
-// Whether such requests may use a window.
+// Returns true if such requests may use a window.
 bool may_use_window(const Request& request);
 // Returns true if this request or another one of its group is `elsewhere`.
 bool any_elsewhere(const Request& request);

@@ -6,15 +6,12 @@
 #include <memory>
 #include <utility>
 
-#include "core/base/operation_traits.h"
-
 namespace rueda {
 namespace {
 
 // Such a request shares no buffer, so it gains nothing by lingering. A group stays together.
 bool is_alone(const Request& request) {
-  const bool fusable = traits(request.operation).fusable && request.compression != Compression::topk;
-  return !fusable && request.others.empty() && request.follows.empty();
+  return !may_share_buffer(request) && request.others.empty() && request.follows.empty();
 }
 
 }  // namespace
@@ -59,8 +56,7 @@ std::vector<Plan> Coordinator::call(Time now, bool others_on_their_way) {
   std::vector<Plan> plans = std::exchange(refused_, {});
   const bool lingers = others_on_their_way && now < first_ready_ + settings_.linger &&
                        ready_bytes_ < settings_.fusion_threshold;
-  if (ready_.empty()) return plans;
-  if (lingers && alone_ == 0) return plans;
+  if (ready_.empty() || (lingers && alone_ == 0)) return plans;
   std::vector<ReadyRequest> ready = lingers ? take_alone() : std::exchange(ready_, {});
   call_ready(std::move(ready), plans);
   alone_ = 0;

@@ -23,6 +23,10 @@ Plan plan_for(ReadyRequest ready) {
 
 }  // namespace
 
+bool may_share_buffer(const Request& request) {
+  return traits(request.operation).fusable && request.compression != Compression::topk;
+}
+
 bool FusionPlanner::fits(const Plan& plan, const ReadyRequest& ready) const {
   const Request& request = *ready.request;
   return shares_terms(plan, request) && plan.joined == ready.joined &&
@@ -34,8 +38,7 @@ std::vector<Plan> FusionPlanner::fuse(std::vector<ReadyRequest>&& ready) {
   std::vector<Plan> plans;
   for (ReadyRequest& each : ready) {
     auto open = plans.end();
-    // A host keeps the unsent rest of a topk tensor under that tensor's name, so topk tensors stay alone.
-    if (traits(each.request->operation).fusable && each.request->compression != Compression::topk) {
+    if (may_share_buffer(*each.request)) {
       open = std::ranges::find_if(plans, [&](const Plan& plan) { return fits(plan, each); });
     }
     if (open != plans.end()) {

@@ -21,6 +21,10 @@ struct ReadyRequest {
   RankSet joined;  // told where it is measured
 };
 
+// Returns true if the request may share a buffer with others. A host keeps the unsent rest of a topk tensor
+// under that tensor's name, so topk tensors share none.
+bool may_share_buffer(const Request& request);
+
 // Purpose: makes Plans from agreed requests, in the order given, fusing what can share a buffer. Owned by the
 // Coordinator at rank 0. Cost: linear in the number of requests times the number of fused Plans that are
 // open.
