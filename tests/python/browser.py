@@ -29,6 +29,9 @@ class Proxy(http.server.ThreadingHTTPServer):
         self.hosts = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def handle_error(self, request, client_address):
+        pass  # the browser went away
+
 
 class ProxyRequest(http.server.BaseHTTPRequestHandler):
     def do_GET(self):

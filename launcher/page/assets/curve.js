@@ -74,7 +74,7 @@ export class Curve {
       ...this.colors(), labels: ["step", "value"], dateWindow: range, strokeWidth: 1.6, axisLabelFontSize: 11, highlightCircleSize: 3.5,
       rightGap: 8, xRangePad: 3, yRangePad: 6, gridLineWidth: 0.6, axisTickSize: 3, animatedZooms: false, interactionModel: interaction(),
       axes: {
-        x: { drawGrid: false, pixelsPerLabel: 40, axisLabelFormatter: stepLabel },
+        x: { drawGrid: false, pixelsPerLabel: 32, axisLabelWidth: 44, axisLabelFormatter: stepLabel },
         y: { pixelsPerLabel: 20, axisLabelWidth: 42, axisLabelFormatter: (number) => value(number) },
       },
       highlightCallback: (_, step) => this.curves.cursor(step),

@@ -98,7 +98,7 @@ export class Late {
   refresh(row, item, most) {
     const [, late, share, best, own, since, phase, arrivals] = row.children;
     setShare(late.firstElementChild, item.late_ms / most);
-    setText(late.lastElementChild, item.late_ms > 0 ? duration(item.late_ms / 1000) : "0 ms");
+    setText(late.lastElementChild, duration(item.late_ms / 1000));
     setText(share, percent(item.share));
     score(best, item.score_best);
     score(own, item.score_own);

@@ -2,6 +2,7 @@
 // Around the rows of the task stream: numbers of ranks, times, and the mark of the chosen span.
 import { color } from "./theme.js";
 
+const kMarks = { lost: ["bad", "✕"], stalled: ["bad", "▲"], late: ["phase-data", "▸"] };
 const kSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 
 export class StreamAxes {
@@ -30,16 +31,18 @@ export class StreamAxes {
     }
   }
 
-  // Lost and late ranks have a mark and their number; the other numbers stand where there is room.
+  // Lost, stalled and late ranks have a mark and their number; the other numbers stand in the room that is left.
   drawRanks() {
-    const { context, scale, pitch, gap, ranks, late } = this, marked = [];
+    const { context, scale, pitch, gap, ranks, marks } = this, marked = [];
     context.textBaseline = "middle";
     context.textAlign = "right";
     const middle = (row) => Math.max(6 * scale, row * pitch + (pitch - gap) / 2);
     const hasRoom = (y) => marked.every((other) => Math.abs(other - y) >= 13 * scale);
     ranks.forEach(({ rank, state }, row) => {
-      if (state !== "lost" && !late.has(rank)) return;
-      this.drawRank(rank, row, hasRoom(middle(row)) ? middle(row) : null, state === "lost" ? "bad" : "phase-data", state === "lost" ? "✕" : "▸");
+      const mark = state === "lost" ? "lost" : marks.get(rank);
+      if (!mark) return;
+      const [name, sign] = kMarks[mark];
+      this.drawRank(rank, row, hasRoom(middle(row)) ? middle(row) : null, name, sign);
       marked.push(middle(row));
     });
     const every = kSteps.find((one) => one * pitch >= 13 * scale) ?? 500;
@@ -61,10 +64,11 @@ export class StreamAxes {
     const { context, scale, gutter, pitch, gap, plotWidth } = this;
     const x = gutter + Math.max(0, from / secondsInView) * plotWidth, end = gutter + Math.min(1, to / secondsInView) * plotWidth;
     if (end < x) return;
-    const line = Math.max(1, Math.round(1.5 * scale));
-    context.strokeStyle = color("ink");
-    context.lineWidth = line;
-    context.strokeRect(x - line / 2, row * pitch + line / 2, Math.max(2, end - x) + line, Math.max(3, pitch - gap) - line);
+    for (const [name, line] of [["paper", 4 * scale], ["ink", 2 * scale]]) {
+      context.strokeStyle = color(name);
+      context.lineWidth = line;
+      context.strokeRect(x, row * pitch, Math.max(2, end - x), Math.max(2, pitch - gap));
+    }
   }
 
   rowAt(y) {

@@ -40,7 +40,9 @@ export class TaskStream {
     this.now = 0;
     this.clockOffset = null;
     this.ranks = [];
-    this.late = new Set();
+    this.marks = new Map();  // rank: late or stalled
+    this.stalled = null;
+    this.late = [];
     this.changed = true;
     this.hasEnded = false;
     this.pausedAt = null;
@@ -57,7 +59,7 @@ export class TaskStream {
 
   update(update) {
     this.followClock(update.now);
-    if (update.late) this.markLate(update.late.ranks);
+    this.mark(update);
     if (!update.spans?.length) return;
     this.store.add(update.spans, Math.min(this.now, this.pausedAt ?? this.now) - kKept);
     this.changed = true;
@@ -67,11 +69,16 @@ export class TaskStream {
     this.layOut();
   }
 
-  markLate(ranks) {
-    const late = new Set(ranks.filter((rank) => rank.since_step).map(({ rank }) => rank));
-    if (String([...late]) === String([...this.late])) return;
-    this.late = this.axes.late = late;
+  mark({ late, line, events = [] }) {
+    if (late) this.late = late.ranks.filter((rank) => rank.since_step).map(({ rank }) => rank);
+    for (const event of events) if (event.kind === "stall") this.stalled = event.rank;
+    if (line && line.state !== "stalled") this.stalled = null;
+    const marks = new Map(this.late.map((rank) => [rank, "late"]));
+    if (this.stalled !== null) marks.set(this.stalled, "stalled");
+    if (String([...marks]) === String([...this.marks])) return;
+    this.marks = this.axes.marks = marks;
     this.drawnWindow = null;
+    this.changed = true;
   }
 
   end() {
@@ -127,7 +134,7 @@ export class TaskStream {
     this.canvas.style.height = `${this.canvas.height / scale}px`;
     this.pixels.resize(plotWidth, ranks, pitch, gap);
     this.pixels.setColors(kPhases.map((phase) => pixelOf(color(`phase-${phase}`))), pixelOf(color("ground")), pixelOf(color("paper")));
-    this.axes.layOut({ scale, gutter, pitch, gap, plotWidth, height, ranks: this.ranks, late: this.late });
+    this.axes.layOut({ scale, gutter, pitch, gap, plotWidth, height, ranks: this.ranks, marks: this.marks });
     this.drawnWindow = null;
     this.changed = true;
   }

@@ -22,6 +22,7 @@ function three(number) {
 }
 
 export function duration(seconds) {
+  if (seconds === 0) return "0 ms";
   if (seconds < 0.9995e-3) return `${three(seconds * 1e6)} µs`;
   if (seconds < 0.9995) return `${three(seconds * 1e3)} ms`;
   if (seconds < 60) return `${three(seconds)} s`;
