@@ -139,7 +139,7 @@ class LintTest(unittest.TestCase):
         files = {"tests/unit/a/x_test.cc": SPDX, "tests/python/test_y.py": PY, "tests/unit/CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nadd(\n  a/x_test.cc\n)\n",
                  "tests/python/CMakeLists.txt": "# SPDX-License-Identifier: Apache-2.0\nrueda_pytest(y 60)\n"}
         self.assertEqual(self.rules_broken(files), [])
-        for path, text in (("tests/unit/a/z_test.cc", SPDX), ("tests/unit/b/x_test.cc", SPDX), ("tests/python/test_z.py", PY)):
+        for path, text in (("tests/unit/a/z_test.cc", SPDX), ("tests/unit/b/x_test.cc", SPDX), ("tests/python/test_z.py", PY), ("tests/python/page/test_z.py", PY)):
             self.assertEqual(self.rules_broken(files | {path: text}), ["listed"], path)
         self.assertEqual(self.rules_broken(files | {"tests/python/torch/test_z.py": PY, "tests/lint/z_test.py": PY}), [])
 

@@ -9,7 +9,7 @@ from sources import Problem
 PYTEST = re.compile(r"\brueda_pytest\((\w+)\s")
 COMMENT = re.compile(r"#.*")
 PROGRAM_TEST = re.compile(r"^tests/(?!lint/).*_test\.(?:cc|cu)$")
-PYTHON_TEST = re.compile(r"^tests/python/test_(\w+)\.py$")
+PYTHON_TEST = re.compile(r"^tests/python/(?:page/)?test_(\w+)\.py$")
 
 
 def check_every_test_is_run(tree):

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page that `report` makes, opened in a browser without a window. RUEDA_BIN names the folder of the programs."""
-import http.server
 import json
 import math
 import os
 import re
 import shutil
 import subprocess
-import threading
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
 
+from browser import BROWSER, FLAGS, Proxy, needs_browser
+
 BIN = Path(os.environ["RUEDA_BIN"])
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium: apt-get install chromium")
 HOSTILE = "<script>document.title = 'broken'</script>\"'&amp;"
-# Where the browser itself calls at its start.
-BROWSERS_OWN = ("google.com", "googleapis.com", "gvt1.com")
 
 
 def summary(ranks, sync="every_step", samples_per_s=10.0, f1=80.0, steps=300, **more):
@@ -54,28 +49,6 @@ def page(tmp_path_factory):
     return report(tmp_path_factory.mktemp("report"), runs, "--labels", *list(runs)[:-1], HOSTILE)
 
 
-class Proxy(http.server.ThreadingHTTPServer):
-    """Takes every request of a browser, whatever its host, answers none, and keeps the hosts."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), ProxyRequest)
-        self.hosts = []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class ProxyRequest(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        host = urlsplit(self.path if "//" in self.path else "//" + self.path).hostname
-        if not host.endswith(BROWSERS_OWN):
-            self.server.hosts.append(host)
-        self.send_error(404)
-
-    do_CONNECT = do_POST = do_HEAD = do_GET
-
-    def log_message(self, *_):
-        pass
-
-
 class Opened:
     """A page after its script has run: the DOM, what the console says, the hosts that were asked for something."""
 
@@ -83,8 +56,7 @@ class Opened:
         profile = folder / "profile"
         with Proxy() as proxy:
             done = subprocess.run(
-                [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-                 "--disable-component-update", "--hide-scrollbars", f"--user-data-dir={profile}",
+                [BROWSER, *FLAGS, f"--user-data-dir={profile}",
                  f"--proxy-server=http://127.0.0.1:{proxy.server_port}", "--proxy-bypass-list=<-loopback>",
                  "--enable-logging=stderr", "--virtual-time-budget=2000", *arguments, page.as_uri()],
                 capture_output=True, text=True, timeout=60)

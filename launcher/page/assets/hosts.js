@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts: processor, memory, and the bytes of each card against its limit.
+import { bar, byId, keepChildren, node, setShare, setText } from "./dom.js";
+import { bytes, percent, plural } from "./words.js";
+
+const kFull = 0.9;
+
+function meter(made, share, text) {
+  setShare(made.firstElementChild, share);
+  made.firstElementChild.classList.toggle("full", share >= kFull);
+  setText(made.lastElementChild, text);
+}
+
+function makeMeter(name, className) {
+  const made = node(name, className);
+  made.append(bar("bar slim"), node("span"));
+  return made;
+}
+
+export class Hosts {
+  fresh() {
+    this.known = new Map();
+    this.load = new Map();
+    this.ranks = new Map();
+    this.show();
+  }
+
+  job(job) {
+    this.ranks = new Map();
+    for (const { rank, host } of job.ranks) this.ranks.set(host, [...this.ranks.get(host) ?? [], rank]);
+    this.known = new Map(job.hosts.map((host) => [host.name, host]));
+    this.show();
+  }
+
+  update({ hosts }) {
+    if (!hosts) return;
+    for (const host of hosts) this.load.set(host.name, host);
+    this.show();
+  }
+
+  show() {
+    byId("hosts-empty").hidden = this.known.size > 0;
+    byId("hosts-scroll").hidden = this.known.size === 0;
+    keepChildren(byId("hosts-rows"), this.known.values(), ({ name }) => name, (host) => {
+      const row = node("tr"), head = node("th", "", host.name), cards = node("td", "cards");
+      head.scope = "row";
+      cards.append(node("div", "card-list"));
+      row.append(head, node("td"), makeMeter("td", "wide"), makeMeter("td", "wide"), cards);
+      return row;
+    }, (row, host) => this.refresh(row, host));
+  }
+
+  refresh(row, host) {
+    const [, ranks, busy, memory, cards] = row.children, load = this.load.get(host.name);
+    setText(ranks, this.rankWords(host.name));
+    meter(busy, load?.busy ?? 0, load ? `${percent(load.busy)} of ${plural(host.cores, "core")}` : plural(host.cores, "core"));
+    const used = load?.memory_used;
+    meter(memory, used && host.memory_bytes ? used / host.memory_bytes : 0,
+          used ? `${bytes(used)} of ${bytes(host.memory_bytes)}` : bytes(host.memory_bytes));
+    keepChildren(cards.firstElementChild, host.cards, ({ name }) => name, ({ name }) => {
+      const made = node("div", "card");
+      made.append(node("span", "name", name), makeMeter("div", "meter"), makeMeter("div", "meter"));
+      return made;
+    }, (made, card) => this.refreshCard(made, card, load?.cards?.find(({ name }) => name === card.name)));
+  }
+
+  refreshCard(made, { limit_bytes_per_s: limit }, load) {
+    const against = limit ? ` of ${bytes(limit)}/s` : "/s";
+    const line = (child, arrow, rate) => {
+      meter(child, limit && rate ? rate / limit : 0, rate === undefined ? `${arrow} …` : `${arrow} ${bytes(rate)}${against}`);
+      child.firstElementChild.classList.toggle("unlimited", !limit);
+    };
+    line(made.children[1], "↑", load?.sent_per_s);
+    line(made.children[2], "↓", load?.received_per_s);
+  }
+
+  rankWords(name) {
+    const ranks = this.ranks.get(name) ?? [];
+    const isRun = ranks.length > 2 && ranks.at(-1) - ranks[0] === ranks.length - 1;
+    return isRun ? `${ranks[0]} – ${ranks.at(-1)}` : ranks.join(", ");
+  }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The live page of a job: passes the events of the feed to the sections.
+import { Curves } from "./curves.js";
+import { Events } from "./events.js";
+import { Feed } from "./feed.js";
+import { Headline } from "./headline.js";
+import { Hosts } from "./hosts.js";
+import { Late } from "./late.js";
+import { Membership } from "./membership.js";
+import { Still } from "./still.js";
+import { TaskStream } from "./task_stream.js";
+
+const kEndDelay = 1000;  // the last updates come after the end, too
+
+const headline = new Headline();
+const sections = [headline, new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
+
+function tell(name, ...words) {
+  for (const section of sections) section[name]?.(...words);
+}
+
+let ending = false;
+
+const feed = new Feed("events", {
+  fresh: () => tell("fresh"),
+  job: (job) => tell("job", job),
+  connection: (state) => tell("connection", state),
+  update(update) {
+    tell("update", update);
+    if (ending || !headline.hasEnded()) return;
+    ending = true;
+    setTimeout(() => {
+      feed.end();
+      tell("end");
+    }, kEndDelay);
+  },
+});

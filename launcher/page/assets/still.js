@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that stand still: what each one does, and its operations in flight. Hidden while all move.
+import { byId, keepChildren, node, setText } from "./dom.js";
+import { plural } from "./words.js";
+
+const kMost = 8;
+
+export class Still {
+  fresh() {
+    this.update({ operations: [] });
+  }
+
+  update({ operations }) {
+    if (!operations) return;
+    byId("still").hidden = operations.length === 0;
+    setText(byId("still-more"), operations.length > kMost ? `and ${plural(operations.length - kMost, "more rank")}` : "");
+    keepChildren(byId("still-list"), operations.slice(0, kMost), ({ rank }) => rank, () => {
+      const made = node("li");
+      made.append(node("strong"), " ", node("span"));
+      return made;
+    }, (made, { rank, activity, in_flight: inFlight = [] }) => {
+      setText(made.children[0], `rank ${rank}`);
+      setText(made.children[1], [activity, ...inFlight].filter(Boolean).join("; "));
+    });
+  }
+}

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live page in a browser without a window, on the feed of a simulated job. Times are printed (pytest -s), and no test depends on them."""
+
+import time
+
+import pytest
+from PIL import Image
+
+from browser import Tab, needs_browser
+from simulated_job import PageServer, SimulatedJob
+
+pytestmark = needs_browser
+OLD = 20  # seconds that a job has run when the page is opened
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Makes a job, serves it and opens its page; at the end nothing of the page may be wrong."""
+    rooms = []
+
+    def open_page(job=None, age=OLD, **size):
+        job = job or SimulatedJob(ranks=4, step_seconds=0.1)
+        job.started_at -= age
+        job.advance()
+        server = PageServer(job).start()
+        tab = Tab(server.address, tmp_path / str(len(rooms)))
+        rooms.append((server, tab))
+        tab.emulate(**{"width": 1280, **size})
+        tab.open(server.address)
+        tab.wait_for("document.title.length > 10")
+        return job, server, tab
+
+    yield open_page
+    for server, tab in rooms:
+        try:
+            check_calm(server, tab)
+        finally:
+            tab.close()
+            server.is_open = False
+            server.shutdown()
+            server.server_close()
+
+
+def check_calm(server, tab):
+    """No request to another origin, no error, nothing that the policy forbids."""
+    assert {address for address in tab.requests if not address.startswith((server.address, "data:"))} <= {"about:blank"}
+    assert tab.proxy.hosts == []
+    assert [line for line in tab.console if "ERR_" not in line and "net::" not in line] == []
+
+
+def test_the_checks_above_notice_errors_and_requests(opened):
+    _, _, tab = opened()
+    tab.evaluate("""document.body.insertAdjacentHTML('beforeend', '<p style="color: red">x</p><img src="http://picture.example/x.png">')""")
+    tab.evaluate("setTimeout(() => gone()), 0")
+    wanted = ("style-src 'self'", "http://picture.example/x.png", "gone is not defined")
+    deadline = time.monotonic() + 20
+    while not all(any(words in line for line in tab.console) for words in wanted):
+        assert time.monotonic() < deadline, tab.console
+        time.sleep(0.05)
+    tab.console.clear()
+    tab.evaluate("location.href = 'http://elsewhere.example/'")
+    while "elsewhere.example" not in tab.proxy.hosts or "http://elsewhere.example/" not in tab.requests:
+        assert time.monotonic() < deadline, (tab.proxy.hosts, tab.requests)
+        time.sleep(0.05)
+    time.sleep(0.5)  # the console names the failed request, too
+    tab.console.clear()
+    tab.proxy.hosts.clear()
+    tab.requests.clear()
+
+
+def text(name):
+    return f"document.getElementById('{name}').innerText"
+
+
+def rows(tab, name):
+    return tab.evaluate(f"[...document.getElementById('{name}').children].map((row) => row.innerText)")
+
+
+def report(what, seconds):
+    print(f"{what}: {1000 * seconds:.0f} ms after the job")
+
+
+STREAM = "document.getElementById('stream-canvas').stream"
+
+
+def test_each_element_follows_the_feed(opened):
+    job, _, tab = opened()
+    tab.wait_for(f"{text('line')}.startsWith('running, step ')")
+    for changing in ("document.title", text("line"), text("progress-words"), "document.querySelector('[data-tag=loss] .last').innerText",
+                     "document.getElementById('progress').getAttribute('aria-valuetext')", text("hosts-rows"), text("late-rows"), f"{STREAM}.frames"):
+        before = tab.evaluate(changing)
+        tab.wait_for(f"{changing} !== {before!r}" if isinstance(before, str) else f"{changing} > {before}")
+    assert [row.split("\n")[0] for row in rows(tab, "curves-list")] == ["loss", "learning rate", "samples/s", "gradient norm", "evaluation/f1"]
+    assert "running" in tab.evaluate("document.title") and "of 2,000" in tab.evaluate("document.title")
+    assert rows(tab, "membership-grid") == ["0", "1", "2", "3"]
+    assert tab.evaluate(text("membership-counts")) == "not elastic · 4 ranks · 0 lost · 0 joined · 0 spares"
+    assert "of 16 cores" in rows(tab, "hosts-rows")[0] and "of 25.0 MB/s" in rows(tab, "hosts-rows")[0]
+    assert tab.evaluate(text("command")) == job.job()["command"]
+    assert tab.evaluate("document.querySelectorAll('.plot canvas').length") == 10
+
+
+def test_curves_are_drawn_and_have_one_cursor_and_one_range(opened):
+    _, _, tab = opened()
+    tab.wait_for("document.querySelectorAll('.plot canvas').length === 10")
+    x, y = tab.evaluate("(() => { const box = document.querySelector('[data-tag=loss] .plot').getBoundingClientRect();"
+                        "return [box.left + box.width / 2, box.top + box.height / 2]; })()")
+    tab.mouse("mouseMoved", x, y)
+    tab.wait_for("[...document.querySelectorAll('figure .last')].every((words) => words.innerText.includes(' at step '))")
+    steps = {words.split(" at step ")[1] for words in tab.evaluate("[...document.querySelectorAll('figure .last')].map((words) => words.innerText)")[:4]}
+    assert len(steps) == 1
+    tab.mouse("mousePressed", x - 20, y, button="left", clickCount=1)
+    tab.mouse("mouseMoved", x + 40, y, button="left", buttons=1)
+    tab.mouse("mouseReleased", x + 40, y, button="left", clickCount=1)
+    tab.wait_for("!document.getElementById('curves-reset').hidden")
+    labels = "[...document.querySelectorAll('figure')].map((one) => [...one.querySelectorAll('.dygraph-axis-label-x')].map((label) => label.innerText).join())"
+    zoomed = tab.evaluate(labels)
+    assert len(set(zoomed)) == 1
+    tab.evaluate("document.getElementById('curves-reset').click()")
+    tab.wait_for(f"document.getElementById('curves-reset').hidden && {labels}[0] !== '{zoomed[0]}'")
+
+
+def test_a_lost_rank_is_named(opened):
+    job, _, tab = opened()
+    tab.wait_for("document.querySelectorAll('#membership-grid [data-state=running]').length === 4")
+    job.lose(2)
+    _, seconds = tab.wait_for("document.querySelector('#rank-2').dataset.state === 'lost'")
+    report("a lost rank", seconds)
+    tab.wait_for(f"{text('events-list')}.includes('rank 2 (process 4713 on h0) was killed by signal 9 (Killed)')")
+    assert "generation 2 · 4 ranks · 1 lost" in tab.evaluate(text("membership-counts"))
+    assert tab.evaluate(text("membership-words")) == "rank 2 on h0, process 4713: was killed by signal 9 (Killed)"
+    assert "killed" in tab.evaluate(text("announcement"))
+
+
+def test_a_straggler_is_named_with_its_phase_and_cost(opened):
+    job, _, tab = opened()
+    tab.wait_for(f"{text('late-rows')}.includes('rank 3')")
+    job.begin_straggler(3)
+    _, seconds = tab.wait_for(f"{text('events-list')}.includes('rank 3 is late')")
+    report("a straggler", seconds)
+    tab.wait_for(f"/^[0-9.]+ % faster without rank 3's lateness .*in data/.test({text('late-verdict')})")
+    tab.wait_for("document.getElementById('late').classList.contains('found')")
+    assert rows(tab, "late-rows")[0].startswith("rank 3")
+    assert tab.evaluate(f"{STREAM}.marks.get(3)") == "late"
+    tab.wait_for("[...document.querySelectorAll('#late-rows tr:first-child svg rect')].some((one) => one.height.baseVal.value > 10)")
+    assert "ms" in tab.evaluate("document.querySelector('#late-rows svg').getAttribute('aria-label')")
+
+
+def test_a_stall_is_named_and_its_span_grows(opened):
+    job, _, tab = opened()
+    tab.wait_for(f"{text('line')}.startsWith('running')")
+    job.stall(1)
+    _, seconds = tab.wait_for("document.getElementById('headline').dataset.state === 'stalled'")
+    report("a stall", seconds)
+    assert tab.evaluate(f"{STREAM}.marks.get(1)") == "stalled"
+    assert "rank 1 loads data" in tab.evaluate(text("still"))
+    assert "ends at" not in tab.evaluate(text("progress-words"))
+    last = "(() => { const ring = " + STREAM + ".store.rings[1]; return ring.span(ring.size - 1); })()"
+    tab.wait_for(f"{last}.phase === 'data' && {last}.seconds > 0.3")
+    size = tab.evaluate(f"{STREAM}.store.rings[1].size")
+    tab.wait_for(f"{last}.seconds > 1")
+    assert tab.evaluate(f"{STREAM}.store.rings[1].size") == size
+
+
+def test_the_end_stays(opened):
+    job, server, tab = opened()
+    tab.wait_for(f"{text('line')}.startsWith('running')")
+    job.end()
+    tab.wait_for(f"{text('connection')} === 'the job has ended; this is its last state'")
+    server.is_open = False
+    time.sleep(1)
+    assert tab.evaluate(text("connection")) == "the job has ended; this is its last state"
+    assert tab.evaluate("document.title").startswith("ended, step ")
+    assert tab.evaluate(f"{STREAM}.store.rings[0].size") > 100
+
+
+def test_a_lost_connection_is_said_and_comes_back(opened):
+    _, server, tab = opened()
+    tab.wait_for(f"{text('connection')} === 'live'")
+    events = "document.querySelectorAll('#events-list li').length"
+    server.job.tell("straggler", 0, "once")
+    tab.wait_for(f"{events} === 1")
+    server.cut(2)
+    tab.wait_for(f"{text('connection')}.startsWith('connection lost')")
+    assert tab.evaluate(text("line")).startswith("running")
+    tab.wait_for(f"{text('connection')} === 'live'")
+    tab.wait_for(f"{text('line')}.startsWith('running')")
+    assert tab.evaluate(events) == 1  # known from before, and not twice
+
+
+def test_a_job_without_a_step_says_what_is_missing(opened):
+    _, _, tab = opened(SimulatedJob(ranks=2, step_seconds=1000, program_logs=False), age=1)
+    tab.wait_for(f"{text('line')}.startsWith('starting')")
+    assert "hvd.log()" in tab.evaluate(text("curves-empty")) and "end_step()" in tab.evaluate(text("stream-empty"))
+    assert tab.evaluate("document.getElementById('stream-area').hidden")
+
+
+def test_a_program_that_logs_nothing_has_curves_of_its_speed(opened):
+    _, _, tab = opened(SimulatedJob(ranks=2, step_seconds=0.1, program_logs=False))
+    tab.wait_for("document.querySelectorAll('figure').length === 2")
+    assert [row.split("\n")[0] for row in rows(tab, "curves-list")] == ["samples/s", "ms a step"]
+
+
+def test_text_of_the_feed_is_text(opened):
+    hostile = "<img src=x onerror=\"document.title='broken'\"><b>bold</b>"
+    job = SimulatedJob(ranks=2)
+    job.scalars[hostile] = [[1, 1.0], [2, 2.0]]
+    job.tell("lost", 0, hostile)
+    job.host_of = lambda rank: hostile
+    job.words[0] = hostile
+    _, _, tab = opened(job)
+    tab.wait_for(f"{text('curves-list')}.includes('<b>bold</b>') && {text('events-list')}.includes('<b>bold</b>')")
+    assert tab.evaluate("document.querySelectorAll('img, b').length") == 0
+
+
+def test_the_keyboard_reaches_and_works_everything(opened):
+    _, _, tab = opened()
+    tab.wait_for("document.querySelectorAll('.plot canvas').length === 10 && document.querySelectorAll('#membership-grid .cell').length === 4")
+    reached = []
+    for _ in range(30):
+        tab.press("Tab")
+        reached.append(tab.evaluate("document.activeElement.id || document.activeElement.className"))
+    assert {"skip", "plot", "stream-canvas", "stream-pause", "stream-shorter", "stream-longer", "late-scroll", "membership-grid", "hosts-scroll"} <= set(reached)
+    tab.evaluate("document.getElementById('stream-canvas').focus()")
+    for key in ("-", "-", " "):
+        tab.press(key)
+    assert tab.evaluate(text("stream-window")) == "16 s" and tab.evaluate(text("stream-pause")) == "Go on"
+    tab.press("ArrowLeft")
+    tab.wait_for("/^rank 0 on h0: .+, step [0-9,]+, .+; .+ ago$/.test(document.getElementById('stream-words').textContent)")
+    first = tab.evaluate("document.getElementById('stream-words').textContent")
+    tab.press("ArrowLeft")
+    tab.press("ArrowDown")
+    tab.wait_for("document.getElementById('stream-words').textContent.startsWith('rank 1 on h0: ')")
+    tab.wait_for("!document.getElementById('stream-tip').hidden")
+    assert tab.evaluate("document.getElementById('stream-words').textContent") != first
+    tab.press("Escape")
+    tab.wait_for(f"{text('stream-pause')} === 'Pause'")
+    tab.evaluate("document.getElementById('membership-grid').focus()")
+    tab.press("ArrowRight")
+    tab.wait_for(f"{text('membership-words')}.startsWith('rank 1 on h0, process 4712')")
+    tab.evaluate("document.querySelector('[data-tag=loss] .plot').focus()")
+    tab.press("ArrowLeft")
+    tab.wait_for("document.querySelector('[data-tag=loss] .last').innerText.includes(' at step ')")
+    tab.press("+")
+    tab.wait_for("!document.getElementById('curves-reset').hidden")
+
+
+def test_the_pointer_shows_rank_phase_step_and_duration(opened):
+    _, _, tab = opened()
+    tab.wait_for(f"{STREAM}.frames > 3")
+    tab.evaluate(f"{STREAM}.controls.pause(true)")
+    x, y = tab.evaluate("(() => { const box = document.getElementById('stream-canvas').getBoundingClientRect(); return [box.left + 500, box.top + 40]; })()")
+    tab.mouse("mouseMoved", x, y)
+    tab.wait_for("/^rank 1 on h0: .+, step [0-9,]+, .+; .+ ago$/.test(document.getElementById('stream-tip').textContent)")
+    tab.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+    tab.mouse("mouseReleased", x, y, button="left", clickCount=1)
+    tab.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100)
+    tab.wait_for(f"{text('stream-window')} === '8 s'")
+
+
+@pytest.mark.parametrize("ranks", [2, 512])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_wider_than_the_window(opened, ranks, width):
+    job = SimulatedJob(ranks=ranks, step_seconds=0.4)
+    _, _, tab = opened(job, age=4, width=width, height=740, phone=width == 360)
+    job.lose(1)
+    tab.wait_for("document.querySelectorAll('figure').length >= 4 && document.querySelectorAll('#events-list li').length === 1")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    wide = tab.evaluate("""[...document.querySelectorAll('main *')].filter((one) => !one.closest('.scroll, .unseen, canvas, .plot, .bar')
+        && one.getBoundingClientRect().right > innerWidth + 0.5).map((one) => one.id || one.className || one.tagName)""")
+    assert wide == []
+
+
+CONTRASTS = """(() => {
+    const light = (color) => { const parts = color.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
+        .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]; };
+    const ground = (one) => { for (; one; one = one.parentElement) { const color = getComputedStyle(one).backgroundColor;
+        if (!/, 0\\)$/.test(color)) return color; } };
+    const contrast = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
+    const texts = [...document.querySelectorAll('body *')].filter((one) => one.offsetParent && !one.closest('svg, .plot, noscript')
+        && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim()));
+    return { texts: texts.length, low: texts.map((one) => [one.innerText, contrast(getComputedStyle(one).color, ground(one))]).filter(([, ratio]) => ratio < 4.5),
+             phases: [...document.querySelectorAll('.key')].map((one) => contrast(getComputedStyle(one).backgroundColor, getComputedStyle(document.querySelector('.bar')).backgroundColor)) };
+})()"""
+
+
+@pytest.mark.parametrize("scheme, paper", [("light", (255, 255, 255)), ("dark", (20, 24, 29))])
+def test_light_and_dark_have_contrast(opened, tmp_path, scheme, paper):
+    job, _, tab = opened(prefers_color_scheme=scheme)
+    job.begin_straggler(3)
+    job.stall(1)
+    tab.wait_for("document.querySelectorAll('#events-list li').length === 2 && document.querySelectorAll('.key').length === 10")
+    found = tab.evaluate(CONTRASTS)
+    assert found["texts"] > 60 and found["low"] == []
+    assert min(found["phases"]) >= 2.99
+    tab.picture(tmp_path / "page.png")
+    with Image.open(tmp_path / "page.png") as image:
+        colors = {color: count for count, color in image.convert("RGB").getcolors(1 << 24)}
+    assert max(colors, key=colors.get) == paper
+
+
+def test_it_moves_less_for_those_who_want_that(opened):
+    _, _, tab = opened(prefers_reduced_motion="reduce")
+    tab.wait_for(f"{STREAM}.frames > 1")
+    frames = tab.evaluate(f"new Promise((tell) => {{ const before = {STREAM}.frames; setTimeout(() => tell({STREAM}.frames - before), 2000); }})")
+    assert frames <= 40  # one an update, and there are 5 in a second; else 120
+    assert tab.evaluate("getComputedStyle(document.querySelector('#progress > div')).transitionDuration") == "0s"
+
+
+# Random spans with and without gaps, some much shorter than a pixel; each pixel against the sums of all spans in it.
+PAINTED = """Promise.all([import('/spans.js'), import('/stream_pixels.js')]).then(([{ SpanRing, kPhases }, { StreamPixels }]) => {
+    let seed = 7;
+    const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647, width = 200, left = 3, seconds = 10, wrong = [];
+    for (let round = 0; round < 40; ++round) {
+        const ring = new SpanRing(4096), spans = [];
+        for (let at = random() * 6; at < 14;) {
+            const end = at + (random() < 0.5 ? 0.004 : 0.4) * random() + 1e-6, phase = Math.floor(random() * kPhases.length);
+            spans.push([phase, at, end]);
+            at = end + (random() < 0.3 ? 0.1 * random() : 0);
+        }
+        if (round % 2) spans.sort(() => random() - 0.5);
+        for (const [phase, begin, end] of spans) ring.add(kPhases[phase], 1, begin, end);
+        const pixels = new StreamPixels();
+        pixels.resize(width, 2, 3, 1);
+        pixels.setColors(kPhases.map((_, phase) => 100 + phase), 1, 2);
+        pixels.paint([ring, undefined], left, seconds);
+        for (let pixel = 0; pixel < width; ++pixel) {
+            const from = left + pixel * seconds / width, to = from + seconds / width, sums = kPhases.map(() => 0);
+            for (const [phase, begin, end] of spans) sums[phase] += Math.max(0, Math.min(end, to) - Math.max(begin, from));
+            const most = Math.max(...sums), got = pixels.pixels[pixel], below = pixels.pixels[width + pixel];
+            if (most > 1e-5 ? Math.abs((sums[got - 100] ?? 0) - most) > 1e-6 || below !== got : most === 0 && got !== 1) wrong.push([round, pixel, got, sums.indexOf(most)]);
+        }
+        if (pixels.pixels[2 * width] !== 2 || pixels.pixels[3 * width] !== 1) wrong.push([round, 'rows']);
+        kPhases.forEach((_, phase) => { const sum = spans.filter(([other]) => other === phase)
+            .reduce((all, [, begin, end]) => all + Math.max(0, Math.min(end, left + seconds) - Math.max(begin, left)), 0);
+            if (Math.abs(sum - pixels.seconds[phase]) > 1e-3) wrong.push([round, 'seconds', phase]); });
+    }
+    return wrong;
+})"""
+
+
+def test_a_pixel_shows_the_longest_phase_in_it(opened):
+    _, _, tab = opened()
+    assert tab.evaluate(PAINTED) == []
+
+
+KEPT = """import('/spans.js').then(({ SpanRing, SpanStore }) => {
+    const ring = new SpanRing(1024);
+    for (let step = 0; step < 3000; ++step) ring.add('step', step, step, step + 0.5);
+    const store = new SpanStore();
+    store.setRanks(2);
+    store.add(Array.from({ length: 100 }, (_, step) => [1, 'data', step, step, step + 0.5]), 40);
+    return [ring.size, ring.span(0).step, ring.span(ring.size - 1).step, ring.after(2500.7), store.rings[1].size, store.rings[0].size];
+})"""
+
+
+def test_old_spans_go(opened):
+    _, _, tab = opened()
+    assert tab.evaluate(KEPT) == [1024, 1976, 2999, 2501 - 1976, 60, 0]
+
+
+def test_512_ranks_are_drawn(opened):
+    _, _, tab = opened(SimulatedJob(ranks=512, step_seconds=0.3))
+    tab.wait_for(f"{STREAM}.frames > 10")
+    assert tab.evaluate("document.querySelectorAll('#membership-grid .cell').length") == 512
+    assert tab.evaluate("document.querySelectorAll('#late-rows tr').length") == 8
+    rate, draw = tab.evaluate(f"""new Promise((tell) => {{ const stream = {STREAM}, before = stream.frames, begin = performance.now();
+        setTimeout(() => tell([1000 * (stream.frames - before) / (performance.now() - begin), stream.drawMs]), 4000); }})""")
+    print(f"512 ranks: {rate:.0f} frames a second, {draw:.1f} ms to draw one")
+    drawn = tab.evaluate("""(() => { const canvas = document.getElementById('stream-canvas'), pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, 512).data;
+        const rows = new Set(); for (let row = 0; row < 512; ++row) { const at = 4 * (row * canvas.width + (canvas.width >> 1));
+        if (pixels[at] !== 241 || pixels[at + 1] !== 243) rows.add(row); } return rows.size; })()""")
+    assert drawn == 512
+    tab.evaluate("document.getElementById('late-all').click()")
+    tab.wait_for("document.querySelectorAll('#late-rows tr').length === 512")
