@@ -203,6 +203,8 @@ const std::map<std::string_view, SetFlag>& acts() {
       {"help", [](LaunchOptions& o, const std::string&) { o.action = Action::help; }},
       {"print-config", [](LaunchOptions& o, const std::string&) { o.action = Action::print_config; }},
       {"check-build", [](LaunchOptions& o, const std::string&) { o.action = Action::check_build; }},
+      {"doctor", [](LaunchOptions& o, const std::string&) { o.action = Action::doctor; }},
+      {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }},
       {"merge-timeline", [](LaunchOptions& o, const std::string& text) {
          o.action = Action::merge_timeline;
          o.merged_timeline = text;
@@ -259,6 +261,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end());
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
+  if (options.action == Action::doctor) settle_virtual_hosts(options);
   if (options.action != Action::launch) return options;
   settle_elastic(options);
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
@@ -305,6 +308,7 @@ std::string help_text() {
   std::ostringstream text;
   text << "ruedarun [OPTIONS] -np N PROGRAM ARGS...\n"
           "ruedarun --merge-timeline OUT FILES...\n"
+          "ruedarun --doctor [-H HOSTS] [-np N] [PROGRAM]\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
        << describe("Options", of_kind(Flag::Kind::own), meaning) << "\n"
        << describe("Options that set a setting for all ranks", of_kind(Flag::Kind::setting),
