@@ -137,6 +137,10 @@ void set_grace(LaunchOptions& options, const std::string& flag, const std::strin
   options.grace_given = true;
 }
 
+void set_virtual_hosts(LaunchOptions& options, const std::string& text) {
+  options.virtual_hosts.count = whole_number("--virtual-hosts", text, kMostVirtualHosts);
+}
+
 void set_terminal(LaunchOptions& options, const std::string& text) {
   options.terminal = choice_of<LaunchOptions::Terminal>("tty", text, std::array{"auto", "always", "never"});
 }
@@ -155,10 +159,7 @@ const std::map<std::string_view, SetFlag>& acts() {
        [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
       {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
       {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
-      {"virtual-hosts",
-       [](LaunchOptions& o, const std::string& text) {
-         o.virtual_hosts.count = whole_number("--virtual-hosts", text, kMostVirtualHosts);
-       }},
+      {"virtual-hosts", set_virtual_hosts},
       {"rails",
        [](LaunchOptions& o, const std::string& text) {
          o.virtual_hosts.rails = whole_number("--rails", text, kMostRails);

@@ -303,11 +303,19 @@ void Doctor::reap() {
   }
 }
 
-// The last line of starters about this host, or of all where there is one host only.
+// The last line of starters that has the name of this host as a word.
 std::string Doctor::said_of(int number) const {
   const std::string& name = result_.hosts[static_cast<std::size_t>(number)].name;
+  const auto is_part_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-';
+  };
   for (auto line = said_.rbegin(); line != said_.rend(); ++line)
-    if (line->find(name) != std::string::npos) return fmt::format(" ({})", *line);
+    for (std::size_t at = line->find(name); at != std::string::npos; at = line->find(name, at + 1)) {
+      const std::size_t end = at + name.size();
+      const bool begins = at == 0 || !is_part_of_name((*line)[at - 1]);
+      if (begins && (end == line->size() || !is_part_of_name((*line)[end])))
+        return fmt::format(" ({})", *line);
+    }
   return "";
 }
 

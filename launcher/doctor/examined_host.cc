@@ -23,6 +23,7 @@
 namespace rueda {
 namespace {
 
+constexpr std::size_t kMostDoubtful = 100;  // names; a message to ruedarun is short (agents::kMostAhead)
 constexpr auto kLongestLookUp = std::chrono::seconds(5);
 
 // Purpose: answers ruedarun, message by message. Owned by the only thread of its process.
@@ -84,7 +85,8 @@ agents::HostFacts Respondent::facts(const agents::Examine& examine) {
   found.processes = process_facts();
   found.memory = memory_facts();
   found.cores = core_facts();
-  found.network = {cards_here(examine.cards), look_up(examine.hosts, kLongestLookUp), infiniband_devices()};
+  found.network = {cards_here(examine.cards), doubtful(look_up(examine.hosts, kLongestLookUp), kMostDoubtful),
+                   infiniband_devices()};
   links_.emplace(examine.host, examine.key);
   links_->listen(found.network.cards);
   ::clearenv();

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <cctype>
 #include <string_view>
 
-#include "launcher/doctor/program_facts.h"
+#include "launcher/doctor/network_facts.h"
 
 namespace rueda {
 namespace {
@@ -22,7 +22,6 @@ constexpr std::uint64_t kGiB = 1 << 30;
 constexpr std::uint64_t kUsualFiles = 1024;
 constexpr std::uint64_t kFilesOfRank = 16, kOwnFiles = 64;  // about: pipes, shared memory, the program's own
 constexpr std::uint64_t kThreadsOfRank = 32;
-constexpr std::size_t kMostLeft = 64;  // files in one command
 
 std::string in_bytes(std::uint64_t bytes) {
   if (bytes < kGiB) return fmt::format("{} MiB", bytes / kMiB);
@@ -48,8 +47,6 @@ std::string quoted(const std::string& word) {
   for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
   return text + "'";
 }
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 // A name that says this machine on each, or an address.
 bool needs_no_look_up(const std::string& name) {
@@ -191,24 +188,23 @@ Verdicts check_left_files(const ExaminedHost& host, const Examination&) {
   const agents::ProcessFacts& facts = host.facts->processes;
   if (facts.left_files.empty()) return {{State::ok, "No job that has ended left files in /dev/shm."}};
   std::vector<std::string> names;
-  const std::size_t shown = std::min(facts.left_files.size(), kMostLeft);
-  for (const std::string& file : std::span(facts.left_files).first(shown)) names.push_back(quoted(file));
+  for (const std::string& file : facts.left_files) names.push_back(quoted(file));
+  const bool one = facts.left_count == 1;
   return {{State::warning,
-           fmt::format("{} file{} of jobs that have ended take{} {} of /dev/shm.", facts.left_files.size(),
-                       facts.left_files.size() == 1 ? "" : "s", facts.left_files.size() == 1 ? "s" : "",
-                       in_bytes(facts.left_bytes)),
+           fmt::format("{} file{} of jobs that have ended take{} {} of /dev/shm.", facts.left_count,
+                       one ? "" : "s", one ? "s" : "", in_bytes(facts.left_bytes)),
            fmt::format("`rm {}` there.", fmt::join(names, " "))}};
 }
 
 Verdicts check_names(const ExaminedHost& host, const Examination& job) {
   if (job.hosts.size() < 2) return {};
   Verdicts all;
-  for (std::size_t i = 0; i < std::min(job.hosts.size(), host.facts->network.names.size()); ++i) {
-    const ExaminedHost& other = job.hosts[i];
-    const agents::NameFacts& found = host.facts->network.names[i];
+  for (const agents::NameFacts& found : host.facts->network.names) {
+    const auto named = std::ranges::find(job.hosts, found.name, &ExaminedHost::name);
+    if (named == job.hosts.end() || needs_no_look_up(found.name)) continue;
+    const ExaminedHost& other = *named;
     const bool is_own = &other == &host;
     const auto loopback = std::ranges::find_if(found.addresses, is_loopback);
-    if (needs_no_look_up(other.name)) continue;
     const std::string remedy = fmt::format("A line `{}` in its /etc/hosts.", line_of_hosts(other));
     if (!found.problem.empty())
       all.push_back({State::warning,

@@ -32,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kShm = "/dev/shm";
+constexpr std::size_t kMostLeft = 64;    // files that are named
 constexpr std::size_t kTried = 1 << 20;  // bytes of memory that are made for a try
 
 std::string text_of(const fs::path& path) {
@@ -134,8 +135,10 @@ void find_left_files(agents::ProcessFacts& facts) {
                       about.st_uid == ::getuid() && is_of_a_job(entry.path().filename().string());
     if (ours) files.insert(entry.path().string());
   }
-  for (const std::string& file : unused(std::move(files))) {
-    facts.left_files.push_back(file);
+  const std::set<std::string> left = unused(std::move(files));
+  facts.left_count = left.size();
+  for (const std::string& file : left) {
+    if (facts.left_files.size() < kMostLeft) facts.left_files.push_back(file);
     const std::uintmax_t size = fs::file_size(file, ignored);
     if (!ignored) facts.left_bytes += size;
   }

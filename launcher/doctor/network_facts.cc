@@ -120,6 +120,16 @@ std::vector<agents::NameFacts> look_up(const std::vector<std::string>& names, st
   return found;
 }
 
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+std::vector<agents::NameFacts> doubtful(const std::vector<agents::NameFacts>& names, std::size_t most) {
+  std::vector<agents::NameFacts> found;
+  for (const agents::NameFacts& each : names)
+    if (found.size() < most && (!each.problem.empty() || std::ranges::any_of(each.addresses, is_loopback)))
+      found.push_back(each);
+  return found;
+}
+
 std::int32_t infiniband_devices() {
   std::error_code none;
   const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLongestImport = std::chrono::seconds(60);  // torch from a file system that is far away
+constexpr std::size_t kLongestText = 1000;
 constexpr std::size_t kMostOutput = 64 << 10;
 
 // A line each: "python 3.11.2", "torch 2.9.1", "rueda FOLDER", or "problem torch: WHY".
@@ -95,9 +97,12 @@ void ask_python(const std::string& python, agents::SoftwareFacts& facts) {
     if (name == "python") facts.python = value;
     if (name == "torch") facts.python_torch = value;
     if (name == "rueda") facts.python_rueda = value;
-    if (name == "problem") facts.python_problem = value;
+    if (name == "problem") facts.python_problem += (facts.python_problem.empty() ? "" : "; ") + value;
     if (!line.empty()) last = line;
   }
+  for (std::string* text :
+       {&facts.python, &facts.python_torch, &facts.python_rueda, &facts.python_problem, &last})
+    text->resize(std::min(text->size(), kLongestText));
   if (output.is_late) {
     facts.python_problem =
         fmt::format("'{}' has not imported torch and rueda within {} s", python, kLongestImport.count());

@@ -34,7 +34,7 @@ void fields(Archive& archive, Facts& facts) {
             facts.clock_source);
   else if constexpr (std::is_same_v<Message, ProcessFacts>)
     archive(facts.open_files, facts.processes, facts.locked_memory, facts.core_file, facts.threads_of_user,
-            facts.is_root, facts.left_files, facts.left_bytes);
+            facts.is_root, facts.left_files, facts.left_count, facts.left_bytes);
   else if constexpr (std::is_same_v<Message, NetworkFacts>)
     archive(facts.cards, facts.names, facts.infiniband);
   else if constexpr (std::is_same_v<Message, SoftwareFacts>)

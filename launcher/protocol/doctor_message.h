@@ -66,14 +66,15 @@ struct ProcessFacts {
   LimitFacts core_file;
   std::uint64_t threads_of_user = 0;
   bool is_root = false;
-  std::vector<std::string> left_files;  // in /dev/shm, of jobs that have ended
+  std::vector<std::string> left_files;  // in /dev/shm, of jobs that have ended; the first ones
+  std::uint64_t left_count = 0;         // of all
   std::uint64_t left_bytes = 0;
   bool operator==(const ProcessFacts&) const = default;
 };
 
 struct NetworkFacts {
   std::vector<CardFacts> cards;
-  std::vector<NameFacts> names;  // of all hosts
+  std::vector<NameFacts> names;  // of hosts, those that may be wrong
   std::int32_t infiniband = 0;   // devices
   bool operator==(const NetworkFacts&) const = default;
 };

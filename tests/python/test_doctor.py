@@ -4,7 +4,6 @@
 RUEDA_BIN names the folder of the programs. Traffic stays on this machine; that of virtual hosts inside of their namespaces."""
 
 import json
-import os
 import re
 import resource
 import socket
@@ -64,7 +63,7 @@ def test_json_says_the_same():
     _, out, _ = doctor()
     _, answer = examined()
     for each in answer["findings"]:
-        assert each["sentence"] in out or each["check"] == "memory", each
+        assert each["sentence"] in out or "memory" in each["check"], each  # what is free changes
     assert [host["host"] for host in answer["hosts"]] == [socket.gethostname()]
     assert of_check(answer, "versions", "ok"), answer
 
@@ -141,10 +140,15 @@ def test_a_program_that_is_not_there_is_an_error(tmp_path):
 def test_the_python_of_the_program_is_asked(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("raise SystemExit('the doctor runs no program')\n")
-    status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    (tmp_path / "torch.py").write_text("__version__ = '9.8.7+test'\n")
+    (tmp_path / "rueda.py").write_text("")
+    status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=str(tmp_path))
     found = of_check(answer, "Python")
-    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout.strip()
-    assert len(found) == 1 and torch in found[0]["sentence"], (status, answer)
+    assert len(found) == 1 and "torch 9.8.7+test" in found[0]["sentence"] and found[0]["state"] == "ok", (status, answer)
+    assert of_check(answer, "program", "ok")
+    (tmp_path / "rueda.py").write_text("raise ImportError('built for another torch')\n")
+    status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=str(tmp_path))
+    assert status == 1 and "rueda: built for another torch" in of_check(answer, "Python", "error")[0]["sentence"]
     (tmp_path / "torch.py").write_text("raise OSError('libtorch_cpu.so is of another world')\n")
     status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=str(tmp_path))
     assert status == 1 and "libtorch_cpu.so is of another world" in of_check(answer, "Python", "error")[0]["sentence"]

@@ -34,7 +34,7 @@ struct Fault {
 
 agents::HostFacts& facts(Examination& job) { return *job.hosts[1].facts; }
 
-std::vector<Fault> faults() {
+std::vector<Fault> faults_of_memory_and_cores() {
   using Job = Examination&;
   return {
       {"shared memory", [](Job job) { facts(job).memory.shm_problem = "shm_open: Permission denied"; },
@@ -61,6 +61,12 @@ std::vector<Fault> faults() {
       {"cores", [](Job job) { job.hosts[1].ranks = 9; }, State::warning, "9 ranks", "-H HOST:RANKS"},
       {"clock source", [](Job job) { facts(job).cores.clock_source = "hpet"; }, State::warning, "hpet",
        "echo tsc"},
+  };
+}
+
+std::vector<Fault> faults_of_limits() {
+  using Job = Examination&;
+  return {
       {"open files",
        [](Job job) {
          facts(job).processes.open_files = {64, 64};
@@ -88,10 +94,17 @@ std::vector<Fault> faults() {
       {"left files",
        [](Job job) {
          facts(job).processes.left_files = {"/dev/shm/mpich_shm_1", "/dev/shm/torch_a b"};
+         facts(job).processes.left_count = 2;
          facts(job).processes.left_bytes = 3 << 20;
        },
        State::warning, "2 files of jobs that have ended take 3 MiB",
        "rm /dev/shm/mpich_shm_1 '/dev/shm/torch_a b'"},
+  };
+}
+
+std::vector<Fault> faults_of_names_and_programs() {
+  using Job = Examination&;
+  return {
       {"names",
        [](Job job) {
          facts(job).network.names[0] = {"h0", {}, "Name or service not known"};
@@ -103,18 +116,24 @@ std::vector<Fault> faults() {
        "takes h1 for 127.0.1.1", "`10.77.0.2 h1`"},
       {"network cards", [](Job job) { facts(job).network.cards.clear(); }, State::error, "No network card",
        "ip link set"},
-      {"versions", [](Job job) { facts(job).software.rueda = "0.2.0"; }, State::error,
-       "Rueda is 0.1.0 on h0; 0.2.0 on h1", "Install the same"},
-      {"versions", [](Job job) { facts(job).software.python_torch = "2.8.0"; }, State::error,
-       "torch is none on h0; 2.8.0 on h1", "Install the same"},
-      {"versions", [](Job job) { facts(job).software.devices = {"[X] CUDA 13.0 (8 devices)"}; },
-       State::warning, "devices is none on h0; [X] CUDA 13.0 (8 devices) on h1", "Install the same"},
       {"program", [](Job job) { facts(job).software.folder_problem = "No such file or directory"; },
        State::error, "/my jobs cannot be used (No such file or directory)", "mkdir -p '/my jobs'"},
       {"program", [](Job job) { facts(job).software.program_problem = "there is no program 'x'"; },
        State::error, "no program 'x'", "same path"},
       {"Python", [](Job job) { facts(job).software.python_problem = "torch: libc10.so: cannot open"; },
        State::error, "libc10.so", "python3 -c"},
+  };
+}
+
+std::vector<Fault> faults_of_all_hosts() {
+  using Job = Examination&;
+  return {
+      {"versions", [](Job job) { facts(job).software.rueda = "0.2.0"; }, State::error,
+       "Rueda is 0.1.0 on h0; 0.2.0 on h1", "Install the same"},
+      {"versions", [](Job job) { facts(job).software.python_torch = "2.8.0"; }, State::error,
+       "torch is none on h0; 2.8.0 on h1", "Install the same"},
+      {"versions", [](Job job) { facts(job).software.devices = {"[X] CUDA 13.0 (8 devices)"}; },
+       State::warning, "devices is none on h0; [X] CUDA 13.0 (8 devices) on h1", "Install the same"},
       {"equal cores", [](Job job) { facts(job).cores.usable = facts(job).cores.physical = 6; },
        State::warning, "6 on h1; 8 on h0", "-H HOST:RANKS"},
       {"clocks",
@@ -137,6 +156,14 @@ std::vector<Fault> faults() {
        },
        State::error, "cannot be started", "Install Rueda"},
   };
+}
+
+std::vector<Fault> faults() {
+  std::vector<Fault> all;
+  for (const auto& some : {faults_of_memory_and_cores(), faults_of_limits(), faults_of_names_and_programs(),
+                           faults_of_all_hosts()})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
 }
 
 Examination job_with_program() {

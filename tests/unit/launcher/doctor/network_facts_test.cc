@@ -39,5 +39,14 @@ TEST(NetworkFacts, NamesHaveAddressesOrAReason) {
   EXPECT_NE(look_up({"localhost"}, 0s)[0].problem.find("too long"), std::string::npos);
 }
 
+TEST(NetworkFacts, NamesWithoutAFaultAreNotDoubtful) {
+  const std::vector<agents::NameFacts> all{{"a", {"10.0.0.1"}, ""},
+                                           {"b", {}, "not known"},
+                                           {"c", {"10.0.0.1", "127.0.1.1"}, ""},
+                                           {"d", {"::1"}, ""}};
+  EXPECT_EQ(doubtful(all, 9), (std::vector{all[1], all[2], all[3]}));
+  EXPECT_EQ(doubtful(all, 1), std::vector{all[1]});
+}
+
 }  // namespace
 }  // namespace rueda

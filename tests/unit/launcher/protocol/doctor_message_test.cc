@@ -13,7 +13,7 @@ HostFacts some_facts() {
   return {
       .memory = {1, 2, "shm", "memfd", 3, 4, 5, 6, "always"},
       .cores = {8, 7, 4, 2, 1500, "tsc"},
-      .processes = {{1, 2}, {3, 4}, {5, 6}, {7, kUnlimited}, 9, true, {"/dev/shm/a", ""}, 10},
+      .processes = {{1, 2}, {3, 4}, {5, 6}, {7, kUnlimited}, 9, true, {"/dev/shm/a", ""}, 2, 10},
       .network = {{{"eth0", "10.0.0.1", 4242, 25'000}}, {{"h0", {"10.0.0.1", "fd00::1"}, "none"}}, 2},
       .software = {"0.1", "2.9", "MPICH", {"[X] CUDA"}, "folder", "program", "3.11", "2.9.1", "0.1.0", "no"}};
 }
