@@ -119,6 +119,7 @@ int status_of(pid_t process, Clock::time_point until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ::kill(-process, SIGKILL);
+  ::kill(process, SIGKILL);  // it may not lead its group yet
   ::waitpid(process, &status, 0);
   return status;
 }
