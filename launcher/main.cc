@@ -22,6 +22,8 @@
 #include "launcher/cli/horovod_names.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/virtual_hosts.h"
+#include "launcher/doctor/doctor.h"
+#include "launcher/doctor/examined_host.h"
 #include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
@@ -91,6 +93,15 @@ int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual
   return status;
 }
 
+int examine(const LaunchOptions& options, const Words& arguments, bool on_virtual_host) {
+  const Config config = config_from_environment();
+  check_working_folder();
+  tell_what_is_ignored(options);
+  if (options.virtual_hosts.count > 0 && !on_virtual_host)
+    move_to_virtual_hosts(options.virtual_hosts, arguments);
+  return examine_hosts(options, config);
+}
+
 int merge_timeline(const LaunchOptions& options) {
   throw_if_error(merge_timelines(options.merged_timeline, options.command));
   return 0;
@@ -106,6 +117,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::print_config: fmt::print("{}", config_text(options)); return 0;
     case LaunchOptions::Action::check_build: fmt::print("{}", build_text()); return 0;
     case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
+    case LaunchOptions::Action::doctor: return examine(options, arguments, on_virtual_host);
   }
   return kFailed;
 }
@@ -116,6 +128,7 @@ int run(const Words& arguments) {
   const bool has_role = arguments.size() > 2 && arguments[1] == "--";
   const Words words(arguments.begin() + (has_role ? 2 : 0), arguments.end());
   if (has_role && arguments[0] == "--agent") return run_agent(words);
+  if (has_role && arguments[0] == kExaminedHost) return run_examined_host(words);
   if (has_role && arguments[0] == kOnVirtualHost) return act(words, true);
   return act(arguments, false);
 }

@@ -64,30 +64,32 @@ pid_t fork_agent(Descriptor socket, const AuthenticationKey& key, int host) {
   ::_exit(0);
 }
 
-int run_agent(const std::vector<std::string>& words) {
-  leave_janitor_behind();
+AgentCall read_call(const std::vector<std::string>& words) {
   const char* given = std::getenv("RUEDA_LAUNCH_AGENT");
   const std::string line = given == nullptr ? first_line() : given;
   ::unsetenv("RUEDA_LAUNCH_AGENT");
-  const std::optional<Invitation> invitation = invitation_from(line);
   const char* name = words.size() > 1 ? std::getenv(words[1].c_str()) : nullptr;
-  const AgentIntroduction introduction{words.empty() ? 0 : number_in(words.front()),
-                                       name == nullptr ? "" : name};
+  return {invitation_from(line), {words.empty() ? 0 : number_in(words.front()), name == nullptr ? "" : name}};
+}
+
+int say_unreachable(const AgentCall& call) {
+  fmt::print(stderr,
+             "ruedarun: the agent on {} finds no ruedarun of this job at {} (port, addresses); open the way, "
+             "or name the network by --network-interface\n",
+             host_name(), call.invitation ? call.invitation->addresses : "no address at all");
+  return kCannotReach;
+}
+
+int run_agent(const std::vector<std::string>& words) {
+  leave_janitor_behind();
+  const AgentCall call = read_call(words);
   bool reached = false;
-  for (int attempt = 0; invitation && attempt < kAttempts; ++attempt) {
-    std::optional<SecureChannel> supervisor = connect_to_supervisor(*invitation, introduction);
+  for (int attempt = 0; call.invitation && attempt < kAttempts; ++attempt) {
+    std::optional<SecureChannel> supervisor = connect_to_supervisor(*call.invitation, call.introduction);
     reached |= supervisor.has_value();
     if (!supervisor || Agent(std::move(*supervisor)).run()) break;
   }
-  if (!reached) {
-    fmt::print(
-        stderr,
-        "ruedarun: the agent on {} finds no ruedarun of this job at {} (port, addresses); open the way, "
-        "or name the network by --network-interface\n",
-        host_name(), invitation ? invitation->addresses : "no address at all");
-    return kCannotReach;
-  }
-  return 0;
+  return reached ? 0 : say_unreachable(call);
 }
 
 }  // namespace rueda

@@ -23,6 +23,17 @@ constexpr std::size_t kLongestVersion = 8192;  // MPI_MAX_LIBRARY_VERSION_STRING
 
 std::string box(bool have) { return have ? "[X]" : "[ ]"; }
 
+std::string torch_line() {
+  constexpr std::string_view kVersion = RUEDA_BUILT_TORCH_VERSION;
+  return kTorch && !kVersion.empty() ? fmt::format("LibTorch {}", kVersion) : "LibTorch";
+}
+
+}  // namespace
+
+std::string built_version() { return RUEDA_BUILT_VERSION; }
+
+std::string built_torch() { return kTorch ? RUEDA_BUILT_TORCH_VERSION : ""; }
+
 // The first line of what the library says of itself: it may be another than at build time.
 std::string mpi_library_version() {
   if (std::string_view(RUEDA_BUILT_MPI).empty()) return "none: built with RUEDA_MPI=OFF";
@@ -40,13 +51,6 @@ std::string mpi_library_version() {
              line.end());
   return line;
 }
-
-std::string torch_line() {
-  constexpr std::string_view kVersion = RUEDA_BUILT_TORCH_VERSION;
-  return kTorch && !kVersion.empty() ? fmt::format("LibTorch {}", kVersion) : "LibTorch";
-}
-
-}  // namespace
 
 std::string version_text() { return "ruedarun " RUEDA_BUILT_VERSION "\n"; }
 

@@ -116,6 +116,11 @@ constexpr std::array kFlags{
     Flag{Kind::own, "help", "", "print this text (also -h)"},
     Flag{Kind::own, "print-config", "", "print every setting, its value and where that comes from"},
     Flag{Kind::own, "check-build", "", "print what this Rueda was built with (also -cb)"},
+    Flag{Kind::own, "doctor", "",
+         "look for what breaks jobs on this host or all hosts of -H, --hostfile or an allocation: memory, "
+         "limits, clocks, names, connections, versions. Each line has a state and a remedy. With -np N and "
+         "PROGRAM it looks at these, too. The exit status is 1 after an error"},
+    Flag{Kind::own, "json", "", "print it as JSON: with --doctor"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},
 

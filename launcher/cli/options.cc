@@ -137,6 +137,10 @@ void set_grace(LaunchOptions& options, const std::string& flag, const std::strin
   options.grace_given = true;
 }
 
+void set_virtual_hosts(LaunchOptions& options, const std::string& text) {
+  options.virtual_hosts.count = whole_number("--virtual-hosts", text, kMostVirtualHosts);
+}
+
 void set_terminal(LaunchOptions& options, const std::string& text) {
   options.terminal = choice_of<LaunchOptions::Terminal>("tty", text, std::array{"auto", "always", "never"});
 }
@@ -155,10 +159,7 @@ const std::map<std::string_view, SetFlag>& acts() {
        [](LaunchOptions& o, const std::string& text) { o.ranks = whole_number("-np", text, kMostRanks); }},
       {"hosts", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_list(text); }},
       {"hostfile", [](LaunchOptions& o, const std::string& text) { o.hosts = hosts_from_file(text); }},
-      {"virtual-hosts",
-       [](LaunchOptions& o, const std::string& text) {
-         o.virtual_hosts.count = whole_number("--virtual-hosts", text, kMostVirtualHosts);
-       }},
+      {"virtual-hosts", set_virtual_hosts},
       {"rails",
        [](LaunchOptions& o, const std::string& text) {
          o.virtual_hosts.rails = whole_number("--rails", text, kMostRails);
@@ -203,6 +204,8 @@ const std::map<std::string_view, SetFlag>& acts() {
       {"help", [](LaunchOptions& o, const std::string&) { o.action = Action::help; }},
       {"print-config", [](LaunchOptions& o, const std::string&) { o.action = Action::print_config; }},
       {"check-build", [](LaunchOptions& o, const std::string&) { o.action = Action::check_build; }},
+      {"doctor", [](LaunchOptions& o, const std::string&) { o.action = Action::doctor; }},
+      {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }},
       {"merge-timeline", [](LaunchOptions& o, const std::string& text) {
          o.action = Action::merge_timeline;
          o.merged_timeline = text;
@@ -259,6 +262,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end());
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
+  if (options.action == Action::doctor) settle_virtual_hosts(options);
   if (options.action != Action::launch) return options;
   settle_elastic(options);
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
@@ -305,6 +309,7 @@ std::string help_text() {
   std::ostringstream text;
   text << "ruedarun [OPTIONS] -np N PROGRAM ARGS...\n"
           "ruedarun --merge-timeline OUT FILES...\n"
+          "ruedarun --doctor [-H HOSTS] [-np N] [PROGRAM]\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
        << describe("Options", of_kind(Flag::Kind::own), meaning) << "\n"
        << describe("Options that set a setting for all ranks", of_kind(Flag::Kind::setting),

@@ -24,7 +24,7 @@ struct VirtualHosts {
 
 // Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
-  enum class Action { launch, help, version, print_config, check_build, merge_timeline };
+  enum class Action { launch, help, version, print_config, check_build, merge_timeline, doctor };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
   enum class Terminal { automatic, always, never };
@@ -59,6 +59,7 @@ struct LaunchOptions {
   std::vector<std::string> mpiexec_words;  // as the user gave them
   std::map<std::string, Given> settings;   // by name, without RUEDA_
   std::vector<std::string> notes;          // for the user: what is ignored, and why
+  bool json = false;                       // of what an action prints
   std::string merged_timeline;             // the file to make
   std::vector<std::string> command;        // PROGRAM ARGS..., or the timelines to merge
 };

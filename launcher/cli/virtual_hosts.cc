@@ -57,7 +57,8 @@ void settle_virtual_hosts(LaunchOptions& options) {
   if (!options.hosts.empty() || !options.ssh_words.empty())
     throw UsageError(
         "--virtual-hosts makes hosts of its own; leave it out, or --hosts, --hostfile and the flags of ssh");
-  if (options.ranks < wanted.count)
+  const bool one_each = options.action == LaunchOptions::Action::doctor && options.ranks == 0;
+  if (!one_each && options.ranks < wanted.count)
     throw UsageError(fmt::format("--virtual-hosts {} is more than -np {}; give every host a rank",
                                  wanted.count, options.ranks));
   if (wanted.rails == 0) wanted.rails = 1;
@@ -65,7 +66,7 @@ void settle_virtual_hosts(LaunchOptions& options) {
   if (options.network_interface.empty()) options.network_interface = "eth0";
   check_rate(wanted.rate);
   check_card(options.network_interface, wanted.rails);
-  options.hosts = hosts_in_blocks(options.ranks, wanted.count);
+  options.hosts = hosts_in_blocks(one_each ? wanted.count : options.ranks, wanted.count);
 }
 
 std::string hosts_program() {

@@ -50,13 +50,18 @@ void MpichCleanup::sweep() const {
   remove_unused(std::move(left));
 }
 
-void remove_unused(std::set<std::string> files) {
-  if (files.empty()) return;
+std::set<std::string> unused(std::set<std::string> files) {
+  if (files.empty()) return files;
   std::error_code ignored;
   for (const auto& process : fs::directory_iterator("/proc", ignored))
     if (std::isdigit(static_cast<unsigned char>(process.path().filename().string().front())) != 0)
       take_out_used(process.path(), files);
-  for (const std::string& file : files) fs::remove(file, ignored);
+  return files;
+}
+
+void remove_unused(std::set<std::string> files) {
+  std::error_code ignored;
+  for (const std::string& file : unused(std::move(files))) fs::remove(file, ignored);
 }
 
 }  // namespace rueda

@@ -22,6 +22,9 @@ class MpichCleanup {
   std::set<std::string> before_;
 };
 
+// Those of `files` that no process has open or mapped.
+std::set<std::string> unused(std::set<std::string> files);
+
 // Removes those of `files` that no process has open or mapped.
 void remove_unused(std::set<std::string> files);
 

@@ -11,6 +11,7 @@
 #include "core/base/bytes.h"
 #include "core/control/membership/generation.h"
 #include "launcher/job/placement.h"
+#include "launcher/protocol/doctor_message.h"
 #include "launcher/system/pseudo_terminal.h"
 #include "launcher/system/signals.h"
 
@@ -199,7 +200,8 @@ struct NewGeneration {
 using Message =
     std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
                  SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
-                 Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration>;
+                 Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration,
+                 Examine, HostFacts, AskTime, TellTime, ReachHosts, Reached, MeasureLink, LinkMeasured>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

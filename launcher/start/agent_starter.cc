@@ -54,8 +54,12 @@ Words srun_command(const Words& program, const Words& hosts, bool goes_on) {
 
 }  // namespace
 
-AgentStarter::AgentStarter(const LaunchOptions& options, LaunchMethod method, Words hosts)
-    : options_(options), method_(std::move(method)), hosts_(std::move(hosts)), around_(surroundings()) {
+AgentStarter::AgentStarter(const LaunchOptions& options, LaunchMethod method, Words hosts, std::string role)
+    : options_(options),
+      method_(std::move(method)),
+      hosts_(std::move(hosts)),
+      role_(std::move(role)),
+      around_(surroundings()) {
   Pipe pipe = make_pipe();
   said_ = std::move(pipe.read_end);
   says_ = std::move(pipe.write_end);
@@ -75,7 +79,7 @@ std::vector<std::string> AgentStarter::commands() const {
 }
 
 Words AgentStarter::agent_command(Words words) const {
-  Words command{std::filesystem::read_symlink("/proc/self/exe").string(), "--agent", "--"};
+  Words command{std::filesystem::read_symlink("/proc/self/exe").string(), role_, "--"};
   command.insert(command.end(), words.begin(), words.end());
   return command;
 }

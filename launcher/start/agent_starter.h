@@ -28,7 +28,9 @@ class AgentStarter {
     bool on_this_machine = false;
   };
 
-  AgentStarter(const LaunchOptions& options, LaunchMethod method, std::vector<std::string> hosts);
+  // `role`: the first word of ruedarun on other hosts.
+  AgentStarter(const LaunchOptions& options, LaunchMethod method, std::vector<std::string> hosts,
+               std::string role = "--agent");
 
   // A host more. Its number is the next one.
   void add_host(const std::string& host) { hosts_.push_back(host); }
@@ -67,6 +69,7 @@ class AgentStarter {
   const LaunchOptions& options_;
   const LaunchMethod method_;
   std::vector<std::string> hosts_;
+  const std::string role_;
   const Surroundings around_;
   std::vector<Starter> starters_;
   Descriptor said_, says_;  // a pipe: starters print into it

@@ -88,6 +88,18 @@ TEST(Options, TimelinesToMerge) {
   EXPECT_THAT(options.command, ElementsAre("a.json", "b.json"));
 }
 
+TEST(Options, TheDoctorNeedsNoRanks) {
+  const LaunchOptions alone = parse_launch_options(Words{"--doctor", "--json"});
+  EXPECT_EQ(alone.action, LaunchOptions::Action::doctor);
+  EXPECT_TRUE(alone.json);
+  EXPECT_EQ(alone.ranks, 0);
+  const LaunchOptions virtual_hosts =
+      parse_launch_options(Words{"--doctor", "--virtual-hosts", "2", "python3", "train.py"});
+  EXPECT_EQ(virtual_hosts.hosts, "h0:1,h1:1");
+  EXPECT_THAT(virtual_hosts.command, ElementsAre("python3", "train.py"));
+  EXPECT_THAT(error_of({"--doctor", "--virtual-hosts", "2", "-np", "1"}), HasSubstr("more than -np 1"));
+}
+
 TEST(Options, ErrorsNameTheWordAndTheRemedy) {
   EXPECT_THAT(error_of({"--merge-timeline", "out.json"}), HasSubstr("--merge-timeline OUT FILES..."));
   EXPECT_THAT(error_of({"-np"}), HasSubstr("-np needs a value"));

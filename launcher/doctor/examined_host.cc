@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/doctor/examined_host.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "launcher/agent/agent_client.h"
+#include "launcher/agent/agent_process.h"
+#include "launcher/agent/supervisor_line.h"
+#include "launcher/doctor/host_facts.h"
+#include "launcher/doctor/link_test.h"
+#include "launcher/doctor/network_facts.h"
+#include "launcher/doctor/program_facts.h"
+#include "launcher/system/processes.h"
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kMostDoubtful = 100;  // names; a message to ruedarun is short (agents::kMostAhead)
+constexpr auto kLongestLookUp = std::chrono::seconds(5);
+
+// Purpose: answers ruedarun, message by message. Owned by the only thread of its process.
+class Respondent {
+ public:
+  explicit Respondent(SecureChannel channel) : line_(std::move(channel)) {}
+
+  void run();
+
+ private:
+  void greet();
+  void obey(const agents::Message& message);
+  agents::HostFacts facts(const agents::Examine& examine);
+
+  SupervisorLine line_;
+  std::optional<LinkTest> links_;
+  bool greeted_ = false;
+  bool over_ = false;
+};
+
+void Respondent::greet() {
+  if (greeted_ || line_.state() != SecureChannel::State::open) return;
+  greeted_ = true;
+  line_.tell(agents::Ready{host_name(), ::getpid()});
+}
+
+void Respondent::run() {
+  greet();  // from another host it is open already
+  while (!over_ && line_.state() != SecureChannel::State::closed) {
+    const short out = line_.wants_to_write() ? POLLOUT : 0;
+    std::vector<pollfd> waits{{line_.descriptor(), static_cast<short>(POLLIN | out), 0}};
+    if (links_) links_->add_to(waits);
+    ::poll(waits.data(), waits.size(), -1);
+    const std::vector<agents::Message> messages = line_.hear();
+    greet();
+    for (const agents::Message& message : messages) obey(message);
+    if (links_) links_->serve();
+  }
+}
+
+void Respondent::obey(const agents::Message& message) {
+  if (const auto* ask = std::get_if<agents::AskTime>(&message)) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    line_.tell(agents::TellTime{ask->round, std::chrono::nanoseconds(now).count()});
+  } else if (const auto* examine = std::get_if<agents::Examine>(&message)) {
+    line_.tell(facts(*examine));
+  } else if (const auto* peers = std::get_if<agents::ReachHosts>(&message)) {
+    if (links_) line_.tell(links_->reach(*peers));
+  } else if (const auto* wanted = std::get_if<agents::MeasureLink>(&message)) {
+    if (links_) line_.tell(links_->measure(*wanted));
+  } else if (std::holds_alternative<agents::JobOver>(message)) {
+    over_ = true;
+  }
+}
+
+// As a rank of the job would find this host: with the job's environment and folder.
+agents::HostFacts Respondent::facts(const agents::Examine& examine) {
+  agents::HostFacts found;
+  found.processes = process_facts();
+  found.memory = memory_facts();
+  found.cores = core_facts();
+  found.network = {cards_here(examine.cards), doubtful(look_up(examine.hosts, kLongestLookUp), kMostDoubtful),
+                   infiniband_devices()};
+  links_.emplace(examine.host, examine.key);
+  links_->listen(found.network.cards);
+  ::clearenv();
+  for (const std::string& entry : examine.environment)
+    if (const std::size_t end = entry.find('='); end != std::string::npos && end > 0)
+      ::setenv(entry.substr(0, end).c_str(), entry.substr(end + 1).c_str(), 1);
+  const bool moved = ::chdir(examine.folder.c_str()) == 0;
+  const std::string why = moved ? "" : std::strerror(errno);
+  found.software = software_facts(examine.program);
+  found.software.folder_problem = why;
+  return found;
+}
+
+}  // namespace
+
+void answer_doctor(SecureChannel channel) { Respondent(std::move(channel)).run(); }
+
+int run_examined_host(const std::vector<std::string>& words) {
+  const AgentCall call = read_call(words);
+  std::optional<SecureChannel> channel;
+  if (call.invitation) channel = connect_to_supervisor(*call.invitation, call.introduction);
+  if (!channel) return say_unreachable(call);
+  answer_doctor(std::move(*channel));
+  return 0;
+}
+
+}  // namespace rueda

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/doctor/network_facts.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kMostCards = 16;  // as ranks use them
+constexpr std::size_t kMostAddresses = 16;
+
+// In digits; empty for an address that needs the name of a card, too, and for one of another kind.
+std::string digits_of(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* host = nullptr;
+  if (address->sa_family == AF_INET) host = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  if (address->sa_family == AF_INET6) {
+    const in6_addr& host6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&host6)) host = &host6;
+  }
+  if (host == nullptr) return "";
+  return ::inet_ntop(address->sa_family, host, text.data(), text.size()) == nullptr ? "" : text.data();
+}
+
+std::int32_t speed_of(const std::string& card) {
+  std::int32_t megabits = 0;
+  std::ifstream(fmt::format("/sys/class/net/{}/speed", card)) >> megabits;
+  return std::max(0, megabits);
+}
+
+struct NamedAddress {
+  agents::CardFacts card;
+  bool is_loopback = false;
+  bool is_v4 = false;
+};
+
+// All addresses of cards that are up.
+std::vector<NamedAddress> all_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
+  std::vector<NamedAddress> all;
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
+    std::string address = digits_of(each->ifa_addr);
+    if (address.empty()) continue;
+    all.push_back({{each->ifa_name, std::move(address), 0, speed_of(each->ifa_name)},
+                   (each->ifa_flags & IFF_LOOPBACK) != 0,
+                   each->ifa_addr->sa_family == AF_INET});
+  }
+  std::ranges::stable_partition(all, &NamedAddress::is_v4);
+  return all;
+}
+
+std::vector<std::string> words_by_commas(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream list(text);
+  for (std::string word; std::getline(list, word, ',');)
+    if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+agents::NameFacts look_up(const std::string& name) {
+  agents::NameFacts facts{name, {}, ""};
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  if (const int error = ::getaddrinfo(name.c_str(), nullptr, &hints, &first); error != 0) {
+    facts.problem = ::gai_strerror(error);
+    return facts;
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(first, ::freeaddrinfo);
+  for (const addrinfo* each = first; each != nullptr && facts.addresses.size() < kMostAddresses;
+       each = each->ai_next)
+    if (std::string address = digits_of(each->ai_addr); !address.empty())
+      facts.addresses.push_back(std::move(address));
+  return facts;
+}
+
+}  // namespace
+
+std::vector<agents::CardFacts> cards_here(const std::string& chosen) {
+  const std::vector<NamedAddress> all = all_addresses();
+  std::vector<agents::CardFacts> cards;
+  for (const std::string& wanted : words_by_commas(chosen)) {
+    const auto found = std::ranges::find_if(all, [&](const NamedAddress& each) {
+      return each.card.name == wanted || each.card.address == wanted;
+    });
+    if (found != all.end()) cards.push_back(found->card);
+  }
+  if (!chosen.empty()) return cards;
+  for (const NamedAddress& each : all)
+    if (!each.is_loopback && cards.size() < kMostCards &&
+        std::ranges::find(cards, each.card.name, &agents::CardFacts::name) == cards.end())
+      cards.push_back(each.card);
+  return cards;
+}
+
+std::vector<agents::NameFacts> look_up(const std::vector<std::string>& names, std::chrono::seconds longest) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + longest;
+  std::vector<agents::NameFacts> found;
+  for (const std::string& name : names)
+    found.push_back(Clock::now() < until
+                        ? look_up(name)
+                        : agents::NameFacts{name, {}, "earlier names have taken too long to look up"});
+  return found;
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+std::vector<agents::NameFacts> doubtful(const std::vector<agents::NameFacts>& names, std::size_t most) {
+  std::vector<agents::NameFacts> found;
+  for (const agents::NameFacts& each : names)
+    if (found.size() < most && (!each.problem.empty() || std::ranges::any_of(each.addresses, is_loopback)))
+      found.push_back(each);
+  return found;
+}
+
+std::int32_t infiniband_devices() {
+  std::error_code none;
+  const std::filesystem::directory_iterator devices("/sys/class/infiniband", none);
+  return none ? 0 : static_cast<std::int32_t>(std::distance(begin(devices), end(devices)));
+}
+
+}  // namespace rueda
