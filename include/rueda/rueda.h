@@ -23,6 +23,7 @@
 #include "rueda/process_set.h"    // IWYU pragma: export
 #include "rueda/reduction.h"      // IWYU pragma: export
 #include "rueda/tensor_view.h"    // IWYU pragma: export
+#include "rueda/training.h"       // IWYU pragma: export
 
 // Everything that programs call.
 namespace rueda {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory in which a rank keeps the history of its training, and the bounded reader of such memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/observe/sealed_block.h"
+#include "rueda/training.h"
+
+namespace rueda {
+
+// Purpose: plain memory that another process may map and read at any time, also after the writer was killed.
+// All zero but for the first words is a page without history: memory of a new file has no need to be
+// touched. One writer (a TrainingRecord), any number of readers.
+struct TrainingPage {
+  static constexpr std::uint64_t kMagic = 0x6e697274'64756572;  // "ruedtrin"
+  static constexpr std::uint64_t kVersion = 1;
+  static constexpr std::size_t kSpans = 4096;
+  static constexpr std::size_t kTags = 64;
+  static constexpr std::size_t kTagBytes = 64;
+  static constexpr std::size_t kPoints = 512;
+
+  enum SpanWord : std::uint8_t { span_number, span_phase, span_step, span_begin, span_end, span_words };
+  enum PointWord : std::uint8_t { point_number, point_step, point_value, point_seconds, point_words };
+  using Span = SealedBlock<span_words>;
+  using Point = SealedBlock<point_words>;
+
+  // One curve. Its points lie in no order. Those count whose number is a multiple of `stride`.
+  struct Curve {
+    std::uint64_t logged;  // values so far, of which the page keeps each `stride`-th
+    std::uint64_t stride;  // 0: no value yet
+    SealedBlock<kTagBytes / 8> tag;
+    std::array<Point, kPoints> points;
+  };
+
+  std::uint64_t magic;  // written last
+  std::uint64_t version;
+  std::uint64_t process_id;
+  std::uint64_t step;
+  std::uint64_t total_steps;
+  std::uint64_t samples_per_step;
+  std::uint64_t phase_since_ns;  // written before `phase`
+  std::uint64_t phase;
+  std::uint64_t clock_offset_ns;
+  std::uint64_t spans_written;  // span number n lies in slot n modulo kSpans
+  std::uint64_t curves_made;
+  std::array<std::uint64_t, 21> spare;
+  std::array<Span, kSpans> spans;
+  std::array<Curve, kTags> curves;
+};
+static_assert(std::is_trivially_copyable_v<TrainingPage> && std::is_standard_layout_v<TrainingPage>);
+
+// One phase that has ended. A plain value; times of this machine's monotonic clock.
+struct PhaseSpan {
+  Phase phase = Phase::other;
+  std::uint64_t step = 0;  // so many had ended before
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+// One point of a curve. A plain value.
+struct ScalarPoint {
+  std::uint64_t number = 0;  // so many values of this tag were logged before
+  std::uint64_t step = 0;
+  double value = 0;    // may be no finite number
+  double seconds = 0;  // of the wall clock, since 1970
+};
+
+// The points of one tag. A plain value.
+struct ScalarCurve {
+  std::string tag;                  // without control characters; need not be valid UTF-8
+  std::uint64_t logged = 0;         // values so far: the cursor
+  std::vector<ScalarPoint> points;  // oldest first
+};
+
+// The contents of a page. A plain value.
+struct TrainingReading {
+  std::int64_t process_id = 0;
+  std::uint64_t step = 0;              // so many have ended
+  std::uint64_t total_steps = 0;       // 0: unknown
+  std::uint64_t samples_per_step = 0;  // of this rank; 0: unknown
+  Phase phase = Phase::other;          // now
+  std::int64_t phase_since_ns = 0;
+  std::int64_t clock_offset_ns = 0;  // added to this machine's monotonic clock: rank 0's; 0: not yet known
+  std::uint64_t spans_written = 0;   // the cursor
+  std::vector<PhaseSpan> spans;      // oldest first
+  std::vector<ScalarCurve> curves;   // in the order of their first points: an index never changes its tag
+};
+
+// Nothing when the bytes are no page of this version. They may be changing, and may be anything. The reading
+// has the spans that are still there from number `spans_from` on, and of curve i the points from number
+// `points_from[i]` on; all of a curve beyond the list. It has each curve, also without a new point.
+std::optional<TrainingReading> read_training_page(ConstBytes page, std::uint64_t spans_from = 0,
+                                                  std::span<const std::uint64_t> points_from = {});
+
+}  // namespace rueda

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Marks of the training loop: its phases, steps and scalars. The live page of ruedarun shows them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace rueda {
+
+// The phases of a training loop. The optimizers of Rueda mark `backward`, `wait` and `step` on their own.
+enum class Phase : std::uint8_t {
+  other,  // before the first mark
+  data,   // the loop waits for samples
+  forward,
+  backward,    // from the first gradient of a step on
+  wait,        // for the results of reductions
+  step,        // of the optimizer
+  evaluation,  // of the model
+  checkpoint,  // a file is written
+  garbage,     // Python collects objects
+};
+inline constexpr int kPhaseCount = 9;
+
+// Purpose: this process is in a phase as long as the object lives; then the phase before comes back, unless
+// another one has begun. A scope on the stack of one thread. Any thread may make one.
+class PhaseScope {
+ public:
+  explicit PhaseScope(Phase phase);
+  ~PhaseScope();
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  Phase phase_;
+  Phase before_;
+};
+
+// All functions here may be called by any thread, also before init() and after shutdown(). They do nothing in
+// a forked child.
+
+// Adds a point to the curve of `tag`. A negative `step` is the present one. The page keeps 64 tags, and the
+// first 64 bytes of a name. A curve has 512 points at most: a long one keeps each 2nd, 4th, 8th of them.
+void log_scalar(std::string_view tag, double value, std::int64_t step = -1);
+
+// The length of the run, and this rank's samples in each step. 0: unknown. Throws InvalidArgument for
+// negative numbers.
+void describe_training(std::int64_t total_steps, std::int64_t samples_per_step);
+
+// Counts a step. The next phase is `forward`. For loops without one of Rueda's optimizers: these call it.
+void end_step();
+
+}  // namespace rueda
