@@ -22,6 +22,7 @@
 #include "launcher/cli/horovod_names.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/virtual_hosts.h"
+#include "launcher/page/status_client.h"
 #include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
@@ -106,6 +107,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::print_config: fmt::print("{}", config_text(options)); return 0;
     case LaunchOptions::Action::check_build: fmt::print("{}", build_text()); return 0;
     case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
+    case LaunchOptions::Action::status: return show_status(options);
   }
   return kFailed;
 }

@@ -98,6 +98,11 @@ constexpr std::array kFlags{
          "are one"},
     Flag{Kind::own, "prefix-output-with-timestamp", "", "put the time there, too (also -prefix-timestamp)"},
     Flag{Kind::own, "config-file", "YAML", "flags from a file in horovodrun's form; those given here win"},
+    Flag{Kind::own, "page", "[HOST:]PORT",
+         "serve the live page of the job there, 0: on a free port; it is on 127.0.0.1 and a free port unless "
+         "this says "
+         "otherwise, and who has its address with the token can see the job; needs no other program"},
+    Flag{Kind::own, "no-page", "", "no page, and no --status"},
     Flag{Kind::own, "stop-after", "TIME",
          "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end (--grace); they decide "
          "the status"},
@@ -116,6 +121,11 @@ constexpr std::array kFlags{
     Flag{Kind::own, "help", "", "print this text (also -h)"},
     Flag{Kind::own, "print-config", "", "print every setting, its value and where that comes from"},
     Flag{Kind::own, "check-build", "", "print what this Rueda was built with (also -cb)"},
+    Flag{Kind::own, "status", "",
+         "show a running job of this user: --status [PID], with ruedarun's process number; without it the "
+         "only job, or a "
+         "list of all"},
+    Flag{Kind::own, "json", "", "with --status: all that the page knows, as JSON"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},
 

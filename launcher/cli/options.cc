@@ -22,6 +22,7 @@
 #include "launcher/cli/flag_values.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/host_file.h"
+#include "launcher/cli/page_options.h"
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/system/processes.h"
 
@@ -198,6 +199,10 @@ const std::map<std::string_view, SetFlag>& acts() {
       {"binding-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"tcp", [](LaunchOptions& o, const std::string&) { o.tcp = true; }},
       {"mpi", [](LaunchOptions&, const std::string&) {}},
+      {"page", set_page},
+      {"no-page", [](LaunchOptions& o, const std::string&) { o.page.is_wanted = false; }},
+      {"status", [](LaunchOptions& o, const std::string&) { o.action = Action::status; }},
+      {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }},
       {"verbose", [](LaunchOptions& o, const std::string&) { o.verbose = true; }},
       {"version", [](LaunchOptions& o, const std::string&) { o.action = Action::version; }},
       {"help", [](LaunchOptions& o, const std::string&) { o.action = Action::help; }},
@@ -259,6 +264,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(rest), arguments.end());
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
+  if (options.action == Action::status || options.json) settle_status(options);
   if (options.action != Action::launch) return options;
   settle_elastic(options);
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
@@ -305,6 +311,7 @@ std::string help_text() {
   std::ostringstream text;
   text << "ruedarun [OPTIONS] -np N PROGRAM ARGS...\n"
           "ruedarun --merge-timeline OUT FILES...\n"
+          "ruedarun --status [PID] [--json]\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
        << describe("Options", of_kind(Flag::Kind::own), meaning) << "\n"
        << describe("Options that set a setting for all ranks", of_kind(Flag::Kind::setting),

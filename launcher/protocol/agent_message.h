@@ -11,6 +11,7 @@
 #include "core/base/bytes.h"
 #include "core/control/membership/generation.h"
 #include "launcher/job/placement.h"
+#include "launcher/protocol/observation.h"
 #include "launcher/system/pseudo_terminal.h"
 #include "launcher/system/signals.h"
 
@@ -196,10 +197,10 @@ struct NewGeneration {
   bool operator==(const NewGeneration&) const = default;
 };
 
-using Message =
-    std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
-                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
-                 Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration>;
+using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
+                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize,
+                             KeyTyped, NoTerminal, Credit, StartWorker, WorkerState, EndWorker, Retire,
+                             ChangeDue, HostLeaves, NewGeneration, Watch, Observed, HostLoad>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.
