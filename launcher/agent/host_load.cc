@@ -9,12 +9,11 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 
 #include "core/base/number.h"
+#include "launcher/system/descriptor.h"
 
 namespace rueda {
 namespace {
@@ -70,8 +69,7 @@ agents::HostLoad HostLoadReader::read() {
 }
 
 std::string HostLoadReader::text_of(const std::string& path) const {
-  std::ifstream file(root_ + path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return text_of_file(root_ + path);
 }
 
 // Of version 2: the folder of this process's own group.

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <utility>
@@ -25,16 +24,15 @@ std::int64_t nanoseconds(RankObserver::Time time) {
 }
 
 std::uint64_t resident_bytes_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/statm", process));
+  std::istringstream numbers(text_of_file(fmt::format("/proc/{}/statm", process)));
   std::uint64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return file ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+  numbers >> all >> resident;
+  return numbers ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 // The name stands in parentheses and may have any letters; times are the 12th and 13th fields behind it.
 double cpu_seconds_of(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = text_of_file(fmt::format("/proc/{}/stat", process));
   const std::size_t behind = text.rfind(')');
   if (behind == std::string::npos) return 0;
   std::istringstream fields(text.substr(behind + 1));
