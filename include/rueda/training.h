@@ -20,6 +20,7 @@ enum class Phase : std::uint8_t {
   garbage,     // Python collects objects
 };
 inline constexpr int kPhaseCount = 9;
+std::string_view to_string(Phase phase);  // "data"
 
 // Purpose: this process is in a phase as long as the object lives; then the phase before comes back, unless
 // another one has begun. A scope on the stack of one thread. Any thread may make one.
@@ -42,11 +43,13 @@ class PhaseScope {
 // first 64 bytes of a name. A curve has 512 points at most: a long one keeps each 2nd, 4th, 8th of them.
 void log_scalar(std::string_view tag, double value, std::int64_t step = -1);
 
-// The length of the run, and this rank's samples in each step. 0: unknown. Throws InvalidArgument for
-// negative numbers.
-void describe_training(std::int64_t total_steps, std::int64_t samples_per_step);
+// The length of the run, and this rank's samples in each step. 0: unknown. `steps_done`: so many have ended,
+// for a training that goes on from a checkpoint; a negative number leaves the count as it is. Throws
+// InvalidArgument if one of the others is negative.
+void describe_training(std::int64_t total_steps, std::int64_t samples_per_step, std::int64_t steps_done = -1);
 
-// Counts a step. The next phase is `forward`. For loops without one of Rueda's optimizers: these call it.
+// Counts a step. The next phase is `forward`. For loops without one of Rueda's optimizers: each of these
+// counts its own steps.
 void end_step();
 
 }  // namespace rueda

@@ -23,6 +23,7 @@
 #include "rueda/process_set.h"
 #include "rueda/rueda.h"
 #include "rueda/store.h"
+#include "rueda/training.h"
 
 namespace py = pybind11;
 
@@ -123,6 +124,43 @@ void bind_observation(py::module_& module) {
       "report", [] { return default_runtime().report(); }, NoPythonLock());
 }
 
+// Purpose: a PhaseScope as a context of Python. Used by one thread.
+class PhaseContext {
+ public:
+  explicit PhaseContext(const std::string& name) : phase_(phase_of(name)) {}
+
+  void enter() { scope_.emplace(phase_); }
+  void exit() { scope_.reset(); }
+
+ private:
+  static Phase phase_of(const std::string& name) {
+    std::string names;
+    for (int i = 0; i < kPhaseCount; ++i) {
+      const auto phase = static_cast<Phase>(i);
+      if (to_string(phase) == name) return phase;
+      names += fmt::format("{}{}", i == 0 ? "" : ", ", to_string(phase));
+    }
+    refuse(fmt::format("phase: there is no phase '{}'; there are {}", name, names));
+  }
+
+  const Phase phase_;
+  std::optional<PhaseScope> scope_;
+};
+
+void bind_training(py::module_& module) {
+  py::class_<PhaseContext>(module, "PhaseContext")
+      .def(py::init<const std::string&>())
+      .def("__enter__",
+           [](PhaseContext& context) -> PhaseContext& {
+             context.enter();
+             return context;
+           })
+      .def("__exit__", [](PhaseContext& context, const py::args&) { context.exit(); });
+  module.def("log_scalar", &log_scalar);
+  module.def("describe_training", &describe_training);
+  module.def("end_step", &end_step);
+}
+
 }  // namespace
 }  // namespace rueda::python
 
@@ -135,6 +173,7 @@ PYBIND11_MODULE(_core, module) {
   bind_process_sets(module);
   bind_meetings(module);
   bind_observation(module);
+  bind_training(module);
   module.attr("MPI_BUILT") = py::bool_(RUEDA_PYTHON_MPI);
   module.attr("CUDA_BUILT") = rueda::ops::cuda_built();
   module.attr("NCCL_VERSION") = rueda::ops::nccl_built();

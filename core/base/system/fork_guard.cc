@@ -8,16 +8,28 @@
 namespace rueda {
 namespace {
 
-std::atomic<bool> forked{false};
+constexpr int kNobodyWatches = -1;
+
+std::atomic<int> forks{0};
+std::atomic<int> watched_since{kNobodyWatches};
 
 }  // namespace
 
-bool is_forked_child() { return forked.load(std::memory_order_relaxed); }
+int forks_since_first_call() {
+  static const bool counted =
+      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }) == 0;
+  static_cast<void>(counted);
+  return forks.load(std::memory_order_relaxed);
+}
+
+bool is_forked_child() {
+  const int since = watched_since.load(std::memory_order_relaxed);
+  return since != kNobodyWatches && since != forks_since_first_call();
+}
 
 void watch_for_forks() {
-  static const bool watched =
-      pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); }) == 0;
-  static_cast<void>(watched);
+  int nobody = kNobodyWatches;
+  watched_since.compare_exchange_strong(nobody, forks_since_first_call());
 }
 
 Status status_in_forked_child() {

@@ -10,6 +10,9 @@ namespace rueda {
 bool is_forked_child();
 // Has each child that is forked from now on know it.
 void watch_for_forks();
+// How many forks lie between the first call of this function and the process: an equal number, the same
+// process.
+int forks_since_first_call();
 // Returns the error that a forked child gets when it calls Rueda.
 Status status_in_forked_child();
 

@@ -60,6 +60,21 @@ std::vector<ScalarPoint> points_of(const TrainingPage::Curve& curve, std::uint64
 
 }  // namespace
 
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::other: return "other";
+    case Phase::data: return "data";
+    case Phase::forward: return "forward";
+    case Phase::backward: return "backward";
+    case Phase::wait: return "wait";
+    case Phase::step: return "step";
+    case Phase::evaluation: return "evaluation";
+    case Phase::checkpoint: return "checkpoint";
+    case Phase::garbage: return "garbage";
+  }
+  return "";
+}
+
 std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_t spans_from,
                                                   std::span<const std::uint64_t> points_from) {
   if (bytes.size() < sizeof(TrainingPage) ||

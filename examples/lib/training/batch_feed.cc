@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "examples/lib/training/tensor_file.h"
+#include "rueda/training.h"
 
 namespace rueda::examples {
 namespace {
@@ -33,6 +34,7 @@ BatchFeed::BatchFeed(const Task& task, const TrainOptions& options, const FeedPo
                                              options.backward_passes_per_step)) {}
 
 TaskBatch BatchFeed::next() {
+  const PhaseScope loading(Phase::data);
   const auto begin = std::chrono::steady_clock::now();
   TaskBatch batch = prefetcher_.next();
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -21,6 +21,7 @@ Reporter::Reporter(const TrainOptions& options, std::int64_t steps_done)
 
 // A full disk is no reason to lose the training.
 void Reporter::add_scalar(const std::string& tag, double value, std::int64_t step) {
+  log_scalar(tag, value, step);
   if (!events_) return;
   try {
     events_->add_scalar(tag, value, step);

@@ -16,9 +16,9 @@
 
 namespace rueda::examples {
 
-// Purpose: shows the steps and writes TensorBoard's file on rank 0; does nothing on the others. A file that
-// can no longer be written is given up with a warning. Made after rueda::init() by the main thread; lives
-// during one run.
+// Purpose: shows the steps, logs scalars and writes TensorBoard's file on rank 0; does nothing on the others.
+// A file that can no longer be written is given up with a warning. Made after rueda::init() by the main
+// thread; lives during one run.
 class Reporter {
  public:
   // `steps_done` by an earlier run; TensorBoard hides later steps of that run.

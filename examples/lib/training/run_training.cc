@@ -60,6 +60,7 @@ class Run final : public TrainingListener {
   }
 
   void train() {
+    describe_training(options_.steps, options_.samples_per_step(1), kept_.position.step);
     const auto begin = std::chrono::steady_clock::now();
     Trainer trainer(task_, options_, kept_, stop_);
     for (const std::string& line : state_.words()) reporter_.say(line);
@@ -75,6 +76,7 @@ class Run final : public TrainingListener {
     if (options_.synchronize()) check_equal_on_all_ranks(hash);
     if (rank() != 0) return;
     if (options_.save && result_.stop != Stop::interrupt) {
+      const PhaseScope saving(Phase::checkpoint);
       make_folder(options_.output);
       task_.save(options_.output);
     }
@@ -102,6 +104,7 @@ class Run final : public TrainingListener {
 
   void evaluation_due(std::int64_t step) override {
     if (task_.metric_names().empty()) return;  // there is nothing to measure on
+    const PhaseScope evaluating(Phase::evaluation);
     const std::vector<Metric> found = task_.evaluate();
     reporter_.evaluation(found, step);
     if (!kept_.evaluations.empty() && kept_.evaluations.back().step == step) kept_.evaluations.pop_back();
@@ -112,6 +115,7 @@ class Run final : public TrainingListener {
   }
 
   void checkpoint_due(const TrainingPosition& position, StepOptimizer& optimizer, bool must) override {
+    const PhaseScope saving(Phase::checkpoint);
     try {
       checkpoint_ = state_.save(position, optimizer, kept_.evaluations);
     } catch (const std::exception& error) {

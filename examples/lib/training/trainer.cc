@@ -130,6 +130,7 @@ TrainingResult Trainer::run(TrainingListener& listener) {
                     .rank = rank(),
                     .ranks = size(),
                     .for_device = !device_.is_cpu()});
+    const PhaseScope training(Phase::forward);
     while (position_.step < options_.steps && stop == Stop::none) {
       step(feed, listener);
       commit(listener);
@@ -197,6 +198,7 @@ GradientNorm Trainer::update(StepReport& report) {
   agreed_ = stop_ != nullptr ? vote_.result() : mine;  // before the step, so that a commit can be light
   if (agreed_ == Stop::diverged) end_diverged();
   optimizer_->step();
+  if (!options_.synchronize()) end_step();  // others call it
   report.sync_interval = optimizer_->sync_interval();
   report.drift = optimizer_->drift();
   return norm;
@@ -267,6 +269,7 @@ at::Tensor Trainer::pass(const TaskBatch& batch, std::int64_t pass, StepReport& 
   const auto passes = static_cast<double>(passes_);
   // The distributed optimizer takes the mean over passes; a plain one adds them up.
   if (!options_.synchronize() && passes_ > 1) loss.total = loss.total / passes;
+  const PhaseScope backward(Phase::backward);
   loss.total.backward();
   return at::stack(losses).div_(passes);
 }

@@ -23,6 +23,7 @@
 #include "core/engine/runtime.h"
 #include "rueda/torch/collectives/operations.h"
 #include "rueda/torch/state/parameters.h"
+#include "rueda/training.h"
 
 namespace rueda {
 namespace {
@@ -102,6 +103,7 @@ void ParameterAverage::synchronize() {
 // Returns when nobody writes into parameters any more, whatever fails.
 Status ParameterAverage::reduce() {
   const auto begin = std::chrono::steady_clock::now();
+  const PhaseScope waiting(Phase::wait);
   std::vector<TensorHandle> handles;
   Status failure;
   try {

@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/engine/runtime.h"
 #include "core/observe/operations_ended.h"
+#include "core/observe/training/training_record.h"
 #include "frameworks/torch/local_sgd/parameter_average.h"
 #include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/reducer/gradient_norm.h"
@@ -158,6 +159,7 @@ bool GradientReducer::before_step() {
 
 void GradientReducer::after_step() {
   if (average_) average_->after_step();
+  TrainingRecord::of_process().end_step();
   if (!steps_.counted) return;
   ++steps_.taken;
   steps_.operations = operations_ended(sync().scope().runtime().metrics());

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/default_runtime.h"
+#include "core/observe/training/training_record.h"
 #include "frameworks/torch/reducer/out_of_turn.h"
 #include "rueda/rueda.h"
 
@@ -95,6 +96,7 @@ void GradientSync::note_pass() {
   const int pass = current_backward_pass();
   auto running = passes_.counter().note(pass);
   if (!running) return;
+  TrainingRecord::of_process().begin_phase(Phase::backward);
   reduction_.buffers().begin_pass();
   at_end_of_backward_pass([this, pass, running = std::move(running)] { end_pass(pass); });
 }
@@ -134,6 +136,7 @@ void GradientSync::end_pass(int pass) {
   passes_.counter().end(pass, inside_another_backward_pass());
   if (passes_.counter().unheard() && !reduction_.is_sequential()) hear_pass_around();
   if (begin_ == Begin::after_the_pass) reduction_.submit_complete();
+  if (passes_.goes_on()) TrainingRecord::of_process().leave_phase(Phase::backward, Phase::forward);
   if (!passes_.ends_step()) return;
   failed_in_backward_ = {};  // of a step before, which nobody has asked for
   keep_failure_of([this] { announce(true); });
@@ -194,6 +197,8 @@ void GradientSync::announce(bool whole) {
 // Waits for the round whose results are due, if there is one. Leaves nothing of that round in any case.
 void GradientSync::complete(bool has_result) {
   const auto begin = std::chrono::steady_clock::now();
+  TrainingRecord& record = TrainingRecord::of_process();
+  if (has_result) record.begin_phase(Phase::wait);
   Status failure;
   try {
     if (has_result) {
@@ -201,9 +206,11 @@ void GradientSync::complete(bool has_result) {
       failure = reduction_.finish();
     }
   } catch (...) {
+    record.leave_phase(Phase::wait, Phase::other);
     abandon();
     throw;
   }
+  record.begin_phase(failure.ok() ? Phase::step : Phase::other);
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
   if (!failure.ok()) {
@@ -241,6 +248,7 @@ void GradientSync::average_passes() {
   passes_.warn(reduction_.warnings(), rank());
   reduction_.scale_gradients(passes_.local_factor());
   reset();
+  TrainingRecord::of_process().begin_phase(Phase::step);
   state_ = StepState::reduced;
   ++steps_;
 }

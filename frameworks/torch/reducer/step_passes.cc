@@ -14,6 +14,10 @@ StepPasses::StepPasses(const DistributedOptions& options)
 
 int StepPasses::number() const { return std::min(counter_.ended(), per_step_ - 1); }
 
+bool StepPasses::goes_on() const {
+  return !counter_.running() && counter_.ended() > 0 && counter_.ended() < per_step_;
+}
+
 bool StepPasses::ends_step() const {
   return in_backward_ && !counter_.running() && counter_.ended() >= per_step_;
 }

@@ -24,6 +24,8 @@ class StepPasses {
   // The number in its step of the pass that runs, from 0; whether it is the last.
   int number() const;
   bool in_last() const { return counter_.ended() + 1 >= per_step_; }
+  // Whether passes of the step have ended, none runs, and more are to come.
+  bool goes_on() const;
   // Whether a pass that has just ended is the last of a step that is reduced in it.
   bool ends_step() const;
   // Whether nothing was heard of a pass that should have reduced the step in it.

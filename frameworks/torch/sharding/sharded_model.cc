@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/files/whole_file.h"
 #include "core/engine/runtime.h"
+#include "core/observe/training/training_record.h"
 #include "frameworks/torch/reducer/generations.h"
 #include "frameworks/torch/sharding/state_dict.h"
 #include "frameworks/torch/sharding/unit_scheduler.h"
@@ -58,6 +59,7 @@ ShardedModelPart::Groups ShardedModelPart::pieces_of_all() const {
 void ShardedModelPart::step_pieces(const Optimizer& optimizer) {
   units_->prepare_step();
   step_parts(optimizer);
+  TrainingRecord::of_process().end_step();
 }
 
 RecoverableParts& ShardedModelPart::recoverable() const { return units_->recoverable(); }

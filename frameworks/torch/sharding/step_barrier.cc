@@ -14,6 +14,7 @@ namespace rueda {
 
 void barrier_before(const std::string& name, const std::string& action, const std::string& subject,
                     const Status& own, Runtime& runtime) {
+  const PhaseScope waiting(Phase::wait);
   const Topology& topology = runtime.topology();
   // An operation that a rank which has joined cannot take part in.
   std::vector<std::uint8_t> verdict{static_cast<std::uint8_t>(own.ok() ? 1 : 0)};
@@ -33,6 +34,7 @@ void barrier_before(const std::string& name, const std::string& action, const st
 }
 
 void barrier_after_step(const std::string& name, bool well, Runtime& runtime) {
+  const PhaseScope waiting(Phase::wait);
   const Topology& topology = runtime.topology();
   std::vector<std::int32_t> failed{well ? topology.size : topology.rank};
   allreduce_async(name, view(failed), view(failed), {ReduceOp::min}, runtime).wait();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/observe/training/training_record.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
@@ -73,6 +74,7 @@ void UnitScheduler::need(std::size_t unit) {
   if (unit == kRoot && (*units_)[kRoot].present()) return;
   order_.note(unit);
   try {
+    const PhaseScope waiting(Phase::wait);
     together([&] {
       if (!unit_at(unit).present() && !unit_at(unit).gathering())
         unit_at(unit).begin_gather(next_name(), runtime());
@@ -130,6 +132,7 @@ void UnitScheduler::note_backward_pass() {
   }
   parts_.check_divided();
   backward_pass_ = pass;
+  TrainingRecord::of_process().begin_phase(Phase::backward);
   at_end_of_backward_pass([units = weak_from_this()] {
     if (const std::shared_ptr<UnitScheduler> self = units.lock()) self->end_backward_pass();
   });
@@ -152,7 +155,15 @@ void UnitScheduler::after_accumulation(std::size_t index) {
 }
 
 void UnitScheduler::end_backward_pass() {
-  gradients_->end_pass();
+  TrainingRecord& record = TrainingRecord::of_process();
+  record.begin_phase(Phase::wait);
+  try {
+    gradients_->end_pass();
+  } catch (...) {
+    record.leave_phase(Phase::wait, Phase::other);
+    throw;
+  }
+  record.begin_phase(gradients_->passes_done() ? Phase::step : Phase::forward);
   forget_pass();
 }
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,10 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
+
+#include "core/observe/training/training_record.h"
 
 namespace rueda {
 namespace {
@@ -44,6 +48,28 @@ AgentLine::AgentLine() : socket_(inherited_descriptor("RUEDA_AGENT_LINE")) {}
 
 void AgentLine::tell(std::string_view packet) {
   if (socket_) ::send(socket_.number(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void AgentLine::tell_joined() {
+  tell("join");
+  if (socket_ && !has_page_.exchange(true)) hand_over("training", TrainingRecord::of_process().descriptor());
+}
+
+void AgentLine::hand_over(std::string_view packet, int descriptor) {
+  if (descriptor < 0) return;
+  iovec bytes{const_cast<char*>(packet.data()), packet.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptor)> control{};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  ::sendmsg(socket_.number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void AgentLine::put(const std::string& key, const std::string& value) {

@@ -3,6 +3,7 @@
 // launcher/agent/rank_channel).
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +39,8 @@ class AgentLine {
 
   explicit operator bool() const { return static_cast<bool>(socket_); }
 
-  // This process calls init(): signals for the rank are for it.
-  void tell_joined() { tell("join"); }
+  // This process calls init(): signals for the rank are for it. The agent gets the page of its training.
+  void tell_joined();
   // It has begun MPI, which hears of failed ranks by SIGUSR1.
   void tell_mpi() { tell("mpi"); }
 
@@ -74,6 +75,7 @@ class AgentLine {
 
  private:
   void tell(std::string_view packet);
+  void hand_over(std::string_view packet, int descriptor);
   void catch_up();  // with the lock
   bool hear();      // with the lock. False: the agent has gone
   void hear(std::string_view packet);
@@ -81,6 +83,7 @@ class AgentLine {
   std::mutex mutex_;
   std::condition_variable heard_;
   Descriptor socket_;
+  std::atomic<bool> has_page_ = false;  // the agent, of this process's training
   std::uint64_t packets_ = 0;
   bool has_listener_ = false;
   std::vector<LostPeer> lost_;

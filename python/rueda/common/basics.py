@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import operator
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rueda import _core
@@ -197,6 +198,40 @@ def metrics() -> str:
 def report() -> str:
     """The present work of this rank, in several lines."""
     return _core.report()
+
+
+# Marks of the training loop, for the live page of ruedarun. Each may be called before init(), too.
+
+
+def log(scalars: Mapping[str, Any], step: int | None = None) -> None:
+    """Adds a point to the curve of each tag, as in log({"loss": 0.3, "learning rate": 1e-4}).
+
+    Values are numbers, or tensors of one element, which are read at once. step: the point's; None: the present one. The page keeps 64 tags,
+    and up to 512 points of each: of a longer curve each 2nd, 4th, 8th.
+    """
+    number = -1 if step is None else operator.index(step)
+    for tag, value in scalars.items():
+        _core.log_scalar(tag, float(value.item() if hasattr(value, "item") else value), number)
+
+
+def phase(name: str) -> contextlib.AbstractContextManager[Any]:
+    """A context in which this process is in a phase of the training loop: "data", "forward", "backward", "wait", "step", "evaluation",
+    "checkpoint", "garbage" or "other". The optimizers of Rueda mark backward, wait and step, and DataLoaders data. Raises ValueError for
+    another name."""
+    return _core.PhaseContext(name)
+
+
+def describe_training(total_steps: int = 0, samples_per_step: int = 0, steps_done: int | None = None) -> None:
+    """The length of the run, and this rank's samples in each step; 0: unknown. steps_done: so many have ended, for a training that goes on
+    from a checkpoint. Raises ValueError for negative numbers."""
+    if steps_done is not None and steps_done < 0:
+        raise ValueError(f"describe_training: steps_done is {steps_done}; it is 0 or more, or None")
+    _core.describe_training(total_steps, samples_per_step, -1 if steps_done is None else steps_done)
+
+
+def end_step() -> None:
+    """Counts a step. For loops without hvd.DistributedOptimizer, whose step() does it."""
+    _core.end_step()
 
 
 # Functions by which scripts written for Horovod ask how it was built.

@@ -5,6 +5,7 @@ import time
 
 import torch
 
+from rueda import _core
 from rueda.common.exceptions import OutOfTurn
 from rueda.torch.agreement import check_agreed, next_prefix
 from rueda.torch.local_reducer import LocalReducer
@@ -44,11 +45,16 @@ class AdasumReducer(LocalReducer):
     @torch.no_grad()
     def after_step(self):
         begin = time.perf_counter()
+        with _core.PhaseContext("wait"):
+            self._combine()
+        self._before = None
+        self._wait_seconds += time.perf_counter() - begin
+        super().after_step()
+
+    def _combine(self):
         flying = []
         for parameter, before, name in zip(self._trained, self._before, self._names):
             packed, ctx = self._compression.compress(parameter - before)
             flying.append((allreduce_async_(packed, name=name, op=Adasum, process_set=self._process_set), ctx))
         for parameter, before, (handle, ctx) in zip(self._trained, self._before, flying):
             parameter.copy_(before + self._compression.decompress(handle.wait(), ctx))
-        self._before = None
-        self._wait_seconds += time.perf_counter() - begin

@@ -3,6 +3,8 @@
 
 import torch
 
+from rueda import _core
+
 
 def check_passes(passes):
     """Raises ValueError for a number of passes that cannot be."""
@@ -28,7 +30,7 @@ class LocalReducer:
         return True
 
     def after_step(self):
-        pass
+        _core.end_step()
 
     def end_generation(self):
         pass

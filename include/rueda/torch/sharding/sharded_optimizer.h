@@ -160,6 +160,7 @@ class ShardedOptimizer : public Sharded, public Opt {
       loss = closure();
     }
     if (reducer().before_step()) step_parts(*this);
+    reducer().after_step();
     return loss;
   }
 

@@ -4,12 +4,19 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 #include <thread>
+
+#include "core/observe/training/training_record.h"
 
 namespace rueda {
 namespace {
@@ -46,6 +53,7 @@ TEST(AgentLine, ValuesAreAskedForAndComeLater) {
   ASSERT_TRUE(line);
   line.tell_joined();
   EXPECT_EQ(ends.hear(), "join");
+  EXPECT_EQ(ends.hear(), "training");
   EXPECT_FALSE(line.get("root", 1));
   EXPECT_EQ(ends.hear(), "get root");
   std::thread agent([&] {
@@ -59,6 +67,42 @@ TEST(AgentLine, ValuesAreAskedForAndComeLater) {
   line.put("root", "x y");
   EXPECT_EQ(ends.hear(), "get root");
   EXPECT_EQ(ends.hear(), "put root x y");
+}
+
+// The record is of the process, not of a generation: the agent needs it once.
+TEST(AgentLine, TheAgentGetsThePageOfTheTrainingOnce) {
+  const Ends ends;
+  AgentLine line;
+  line.tell_joined();
+  line.tell_joined();
+  EXPECT_EQ(ends.hear(), "join");
+  std::array<char, 64> text{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  iovec bytes{text.data(), text.size()};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t length = ::recvmsg(ends.agent.number(), &message, MSG_CMSG_CLOEXEC);
+  ASSERT_EQ(std::string_view(text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))),
+            "training");
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  ASSERT_TRUE(header != nullptr && header->cmsg_type == SCM_RIGHTS);
+  int number = -1;
+  std::memcpy(&number, CMSG_DATA(header), sizeof number);
+  const Descriptor page(number);
+  TrainingRecord::of_process().log("of the agent's test", 0.5, 0);
+  const TrainingReading own = *read_training_page(TrainingRecord::of_process().page());
+  void* memory = ::mmap(nullptr, sizeof(TrainingPage), PROT_READ, MAP_SHARED, page.number(), 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto reading = read_training_page({static_cast<const std::byte*>(memory), sizeof(TrainingPage)});
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->curves.size(), own.curves.size());
+  ::munmap(memory, sizeof(TrainingPage));
+  EXPECT_EQ(ends.hear(), "join");
+  line.tell_mpi();
+  EXPECT_EQ(ends.hear(), "mpi") << "the page does not come again";
 }
 
 TEST(AgentLine, LostRanksAreNamedToEachCaller) {

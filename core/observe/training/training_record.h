@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer of a process's TrainingPage.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+#include "core/base/system/descriptor.h"
+#include "core/observe/training/training_page.h"
+
+namespace rueda {
+
+// Purpose: keeps the phases, steps and scalars of this process's training, whatever jobs come and go in it.
+// Any thread may call it, under a mutex; a call takes about 0.1 µs and allocates nothing. In a forked child
+// it does nothing: the page is the parent's.
+class TrainingRecord {
+ public:
+  // Made at the first call, and never destroyed.
+  static TrainingRecord& of_process();
+
+  TrainingRecord();
+  ~TrainingRecord();
+  TrainingRecord(const TrainingRecord&) = delete;
+  TrainingRecord& operator=(const TrainingRecord&) = delete;
+
+  // Ends the phase before, unless it is the same. Returns it.
+  Phase begin_phase(Phase phase);
+  // As begin_phase(next), if `phase` is the present one.
+  void leave_phase(Phase phase, Phase next);
+  // Counts the step, and begins `forward`.
+  void end_step();
+  // A negative step is the present one.
+  void log(std::string_view tag, double value, std::int64_t step);
+  // A negative number of `steps_done` leaves the count as it is.
+  void set_run(std::uint64_t total_steps, std::uint64_t samples_per_step, std::int64_t steps_done = -1);
+  void set_clock_offset(std::int64_t nanoseconds);
+
+  // Of the page's memory, for another process; it can neither shrink nor grow. -1: there was no such memory.
+  int descriptor() const { return file_.number(); }
+  // For read_training_page(); good as long as the record.
+  ConstBytes page() const { return {reinterpret_cast<const std::byte*>(page_), sizeof(TrainingPage)}; }
+
+ private:
+  TrainingPage* map();
+  bool is_of_child() const;
+  void turn_to(Phase phase);
+  TrainingPage::Curve* find_curve(std::string_view tag);
+  TrainingPage::Point& free_point(TrainingPage::Curve& curve);
+
+  std::mutex mutex_;
+  Descriptor file_;
+  TrainingPage* const page_;
+  const int forks_;
+  Phase phase_ = Phase::other;
+  std::int64_t since_ns_;
+  std::uint64_t step_ = 0;
+  std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free
+};
+
+}  // namespace rueda

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of the training loop that no program has to make: batches of a DataLoader, and collections of garbage."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import threading
+from typing import Any
+
+from torch.utils.data import dataloader
+
+from rueda import _core
+
+_OLDEST_GENERATION = 2
+_collections: list[Any] = []  # that run; one at most
+
+
+def begin() -> None:
+    """Begins to mark, once, in a process that ruedarun has started."""
+    iterator = dataloader._BaseDataLoaderIter
+    if "RUEDA_AGENT_LINE" not in os.environ or hasattr(iterator.__next__, "__wrapped__"):
+        return
+    iterator.__next__ = _marked(iterator.__next__)
+    gc.callbacks.append(_mark_collection)
+
+
+def _marked(next_batch):
+    """Threads that load ahead are not the training loop."""
+    @functools.wraps(next_batch)
+    def marked(iterator):
+        if threading.current_thread() is not threading.main_thread():
+            return next_batch(iterator)
+        with _core.PhaseContext("data"):
+            return next_batch(iterator)
+    return marked
+
+
+def _mark_collection(moment: str, facts: dict[str, int]) -> None:
+    if facts["generation"] != _OLDEST_GENERATION:
+        return
+    if moment == "start":
+        _collections.append(_core.PhaseContext("garbage").__enter__())
+    elif _collections:
+        _collections.pop().__exit__(None, None, None)
