@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What observing costs: all that the background thread tells about one tensor, by tensors in flight and
-// tensors in a Plan. Time is for one tensor.
+// tensors in a Plan. Time is for one tensor. And the marks of a training loop: of a step, a scalar, and a
+// reading of 100 new spans and 10 new points with these.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "core/observe/observer.h"
+#include "core/observe/training/training_record.h"
 
 namespace rueda {
 namespace {
@@ -75,8 +77,43 @@ void and_timeline(benchmark::State& state) {
   std::filesystem::remove(path);
 }
 
+// All marks of a step, as a DataLoader and an optimizer make them.
+void marks_of_a_step(benchmark::State& state) {
+  TrainingRecord record;
+  for (auto _ : state) {
+    const Phase before = record.begin_phase(Phase::data);
+    record.leave_phase(Phase::data, before);
+    record.begin_phase(Phase::backward);
+    record.begin_phase(Phase::wait);
+    record.begin_phase(Phase::step);
+    record.end_step();
+  }
+}
+
+void logged_scalar(benchmark::State& state) {
+  TrainingRecord record;
+  for (int tag = 0; tag < 10; ++tag) record.log("train/tag_" + std::to_string(tag), 0, 0);
+  for (auto _ : state) record.log("train/tag_9", 0.5, -1);
+}
+
+void read_new_marks(benchmark::State& state) {
+  TrainingRecord record;
+  std::vector<std::uint64_t> points(10);
+  std::uint64_t spans = 0;
+  for (auto _ : state) {
+    for (int i = 0; i < 100; ++i) record.begin_phase(i % 2 == 0 ? Phase::data : Phase::forward);
+    for (int tag = 0; tag < 10; ++tag) record.log("train/tag_" + std::to_string(tag), 0.5, -1);
+    const auto reading = read_training_page(record.page(), spans, points);
+    spans = reading->spans_written;
+    for (std::size_t i = 0; i < points.size(); ++i) points[i] = reading->curves[i].logged;
+  }
+}
+
 BENCHMARK(recorder_and_metrics)->Args({1, 1})->Args({160, 1})->Args({160, 40})->UseRealTime();
 BENCHMARK(and_timeline)->Args({1, 1})->Args({160, 1})->Args({160, 40})->UseRealTime();
+BENCHMARK(marks_of_a_step);
+BENCHMARK(logged_scalar);
+BENCHMARK(read_new_marks);
 
 }  // namespace
 }  // namespace rueda

@@ -22,7 +22,7 @@ constexpr Operation kOperations[] = {Operation::allreduce, Operation::allreduce,
 
 // Operations of any set in any order; some of a group, some that ranks do not agree on.
 void WorldAuthor::plain_phase(int except_set) {
-  Phase& phase = script_.phases.back();
+  ScriptPhase& phase = script_.phases.back();
   phase.overlaps = once_in(2);
   for (unsigned i = 0; i < per_phase_; ++i) {
     const int set = some_set();

@@ -33,7 +33,7 @@ struct Call {
 };
 
 // Calls that each rank submits in an order of its own.
-struct Phase {
+struct ScriptPhase {
   std::vector<int> calls;
   bool overlaps = false;  // a rank may begin the next phase before these Calls have ended
 };
@@ -44,7 +44,7 @@ struct WorldScript {
   Rank size = 1;
   ControlWorld::Options options;
   std::vector<Call> calls;
-  std::vector<Phase> phases;
+  std::vector<ScriptPhase> phases;
   std::vector<RankSet> sets;         // members by the script's number
   std::map<int, MessagePair> pairs;  // of those sets that are of messages
   std::vector<bool> leaves_early;    // these ranks depart instead of the last phase

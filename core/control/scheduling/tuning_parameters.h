@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/time.h"
-#include "rueda/tuning_parameters.h"
+#include "rueda/metrics.h"
 
 namespace rueda {
 
