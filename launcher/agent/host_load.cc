@@ -68,9 +68,7 @@ agents::HostLoad HostLoadReader::read() {
   return load;
 }
 
-std::string HostLoadReader::text_of(const std::string& path) const {
-  return text_of_file(root_ + path);
-}
+std::string HostLoadReader::text_of(const std::string& path) const { return text_of_file(root_ + path); }
 
 // Of version 2: the folder of this process's own group.
 std::string HostLoadReader::control_group() const {

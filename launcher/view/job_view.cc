@@ -29,7 +29,8 @@ bool is_sane(const agents::Observed::Span& span) {
 
 // An agent may not have told of it yet.
 bool may_train(const RankView& rank) {
-  return rank.state == RankState::running && (rank.observed.has_training || !rank.is_heard);
+  const bool lives = rank.state == RankState::starting || rank.state == RankState::running;
+  return lives && (rank.observed.has_training || !rank.is_heard);
 }
 
 }  // namespace
@@ -54,6 +55,7 @@ void JobView::add_host(const std::string& name) {
 
 void JobView::add_rank(int rank, int host) {
   ranks_[rank].host = host;
+  expect_ranks();
   news_.job = true;
 }
 
@@ -62,6 +64,7 @@ void JobView::started(int rank, int host, int process) {
   about.host = host;
   about.process = process;
   if (about.state == RankState::starting) about.state = RankState::running;
+  expect_ranks();
   news_.job = true;
 }
 
@@ -70,6 +73,7 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
   if (about.state == RankState::ended || about.state == RankState::lost) return;
   about.state = is_lost ? RankState::lost : RankState::ended;
   about.words = words;
+  expect_ranks();
   curves_.note_end(rank);
   if (is_lost) {
     ++membership_.lost;
@@ -106,10 +110,13 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   const auto found = ranks_.find(news.rank);
   if (found == ranks_.end() || found->second.host != host) return;
   RankView& rank = found->second;
-  rank.is_heard = true;
   const auto is_far = [](std::int64_t time) { return time <= -kFarthest || time >= kFarthest; };
   if (is_far(news.now_ns) || is_far(news.clock_offset_ns) || is_far(news.phase_since_ns)) return;
   clock_.note(host, news.now_ns, job_ns(now));
+  const bool changed = !rank.is_heard || rank.observed.has_training != news.has_training;
+  rank.is_heard = true;
+  rank.observed.has_training = news.has_training;
+  if (changed) expect_ranks();
   hear_spans(news.rank, news, now);
   for (const agents::Observed::Curve& curve : news.curves) curves_.add(news.rank, curve, now);
   rank.observed = news;
@@ -156,9 +163,9 @@ int JobView::pace_rank() const {
   return found == ranks_.end() ? -1 : found->first;
 }
 
-int JobView::expected_ranks() const {
-  return static_cast<int>(
-      std::ranges::count_if(ranks_, [](const auto& each) { return may_train(each.second); }));
+void JobView::expect_ranks() {
+  const auto count = std::ranges::count_if(ranks_, [](const auto& each) { return may_train(each.second); });
+  times_.expect(std::max(1, static_cast<int>(count)));
 }
 
 std::size_t JobView::count(RankState state) const {
@@ -171,7 +178,6 @@ bool JobView::all_over() const {
 }
 
 void JobView::analyse(Time now) {
-  times_.expect(std::max(1, expected_ranks()));
   times_.act(now);
   for (const ShownSpan& span : times_.take_shown()) {
     news_.spans.push_back(span);
@@ -281,6 +287,7 @@ void JobView::settle_line(Time now) {
   } else {
     settle_running(now);
   }
+  if (line_.state != LineState::running) line_.progress.ends_at = 0;
 }
 
 void JobView::settle_running(Time now) {

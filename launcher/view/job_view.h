@@ -95,7 +95,7 @@ class JobView {
   void note_event(std::string kind, int rank, std::string text, Time now);
   void hear_spans(int rank, const agents::Observed& news, Time now);
   int pace_rank() const;
-  int expected_ranks() const;
+  void expect_ranks();
   void analyse(Time now);
   void tell_straggler(Time now);
   void look_for_stall(Time now);

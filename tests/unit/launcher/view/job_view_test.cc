@@ -14,14 +14,14 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-const JobView::Time kBegin{1h};
-constexpr std::int64_t kBeginNs = 3'600'000'000'000;
+const JobView::Time kViewBegin{1h};
+constexpr std::int64_t kViewBeginNs = 3'600'000'000'000;
 
 // A job of ranks on one host, whose clock is that of ruedarun.
 class SimulatedJob {
  public:
   SimulatedJob(int ranks, SimulatedSteps::Extra extra, bool elastic = false)
-      : view({.command = "train", .started_at = 1000, .started = kBegin, .elastic = elastic}),
+      : view({.command = "train", .started_at = 1000, .started = kViewBegin, .elastic = elastic}),
         ranks_(ranks),
         steps_(ranks, std::move(extra)) {
     view.add_host("h0");
@@ -38,7 +38,7 @@ class SimulatedJob {
         agents::Observed news = of(rank, Phase::forward);
         news.step = step_ + 1;
         for (const RankSpan& span : spans[static_cast<std::size_t>(rank)])
-          news.spans.push_back({span.phase, span.step, kBeginNs + span.begin_ns, kBeginNs + span.end_ns});
+          news.spans.push_back({span.phase, span.step, kViewBeginNs + span.begin_ns, kViewBeginNs + span.end_ns});
         view.hear(0, news, now());
       }
     }
@@ -48,7 +48,7 @@ class SimulatedJob {
     news.step = step_;
     view.hear(0, news, now());
   }
-  JobView::Time now() const { return kBegin + std::chrono::nanoseconds(steps_.now()) + later; }
+  JobView::Time now() const { return kViewBegin + std::chrono::nanoseconds(steps_.now()) + later; }
 
   JobView view;
   std::chrono::nanoseconds later{0};
@@ -56,12 +56,12 @@ class SimulatedJob {
  private:
   agents::Observed of(int rank, Phase phase) const {
     return {.rank = rank,
-            .now_ns = kBeginNs + steps_.now() + later.count(),
+            .now_ns = kViewBeginNs + steps_.now() + later.count(),
             .has_training = true,
             .total_steps = 1000,
             .samples_per_step = 8,
             .phase = phase,
-            .phase_since_ns = kBeginNs + steps_.now()};
+            .phase_since_ns = kViewBeginNs + steps_.now()};
   }
 
   const int ranks_;
@@ -118,7 +118,7 @@ TEST(JobView, TellsWhoStopsAJobThatStandsStill) {
     job.say(1, Phase::backward);
     job.say(2, Phase::wait);
     const json update = job.view.update(job.now());
-    EXPECT_EQ(has_event(update, "stall"), second == 5) << second;
+    EXPECT_EQ(has_event(update, "stall"), second == 4) << second;
   }
   const json status = job.view.status(job.now());
   EXPECT_EQ(status["update"]["line"]["state"], "stalled");
@@ -176,8 +176,13 @@ TEST(JobView, ARankMaySayAnything) {
   job.view.hear(0, news, job.now());
   news = {.rank = 1, .now_ns = INT64_MIN, .clock_offset_ns = INT64_MAX, .has_training = true};
   job.view.hear(0, news, job.now());
-  news = {.rank = 1, .has_training = true, .step = UINT64_MAX, .total_steps = UINT64_MAX, .samples_per_step = UINT64_MAX};
-  news.spans = {{Phase::wait, 1, INT64_MIN, INT64_MAX}, {Phase::data, UINT64_MAX, 5, 4}, {Phase::wait, 1, 3, 4}};
+  news = {.rank = 1,
+          .has_training = true,
+          .step = UINT64_MAX,
+          .total_steps = UINT64_MAX,
+          .samples_per_step = UINT64_MAX};
+  news.spans = {
+      {Phase::wait, 1, INT64_MIN, INT64_MAX}, {Phase::data, UINT64_MAX, 5, 4}, {Phase::wait, 1, 3, 4}};
   news.curves = {{"\xff\xfe", {{1, std::numeric_limits<double>::quiet_NaN()}}}};
   job.view.hear(0, news, job.now());
   job.view.hear(5, agents::HostLoad{}, job.now());
@@ -188,7 +193,7 @@ TEST(JobView, ARankMaySayAnything) {
 
 TEST(JobView, RatesOfCardsComeFromTwoReadings) {
   SimulatedJob job(1, nobody_is_late());
-  agents::HostLoad load{.now_ns = kBeginNs, .cores = 2, .busy = 0.5, .memory_bytes = 100, .memory_used = 10};
+  agents::HostLoad load{.now_ns = kViewBeginNs, .cores = 2, .busy = 0.5, .memory_bytes = 100, .memory_used = 10};
   load.cards = {{"eth0", 1000, 2000, 25e6}};
   job.view.hear(0, load, job.now());
   load.now_ns += 500'000'000;

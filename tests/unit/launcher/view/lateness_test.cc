@@ -66,7 +66,7 @@ TEST(Lateness, ARankThatWasLateOnceAndIsNoMoreIsNot) {
 
 TEST(Lateness, SharesAndHistogramsCountRecentStepsOnly) {
   const auto each_fourth = [](int rank, Phase phase, std::uint64_t step) {
-    return rank == 1 && phase == Phase::garbage ? 0
+    return rank == 1 && phase == Phase::garbage                    ? 0
            : rank == 1 && phase == Phase::forward && step % 4 == 0 ? 50 * SimulatedSteps::kMs
                                                                    : 0;
   };

@@ -73,7 +73,8 @@ inline SimulatedSteps::Extra nobody_is_late() {
 // In one phase, from a step on.
 inline SimulatedSteps::Extra late(int who, Phase in, std::uint64_t since, double ms) {
   return [=](int rank, Phase phase, std::uint64_t step) {
-    return rank == who && phase == in && step >= since ? static_cast<std::int64_t>(ms * 1e6) : std::int64_t{0};
+    return rank == who && phase == in && step >= since ? static_cast<std::int64_t>(ms * 1e6)
+                                                       : std::int64_t{0};
   };
 }
 

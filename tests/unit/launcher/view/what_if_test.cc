@@ -8,21 +8,21 @@
 namespace rueda {
 namespace {
 
-constexpr int kSteps = 200;
+constexpr int kReplayed = 200;
 
 // In the same time, of the job without what makes it late.
 double true_gain(int ranks, const SimulatedSteps::Extra& extra) {
   SimulatedSteps with(ranks, extra), without(ranks, nobody_is_late());
   StepTimes ignored;
-  with.run_into(ignored, kSteps);
-  without.run_into(ignored, kSteps);
+  with.run_into(ignored, kReplayed);
+  without.run_into(ignored, kReplayed);
   return 100 * (static_cast<double>(with.now()) / static_cast<double>(without.now()) - 1);
 }
 
 double predicted(int ranks, const SimulatedSteps::Extra& extra, int rank) {
   SimulatedSteps steps(ranks, extra);
   StepTimes times;
-  steps.run_into(times, kSteps);
+  steps.run_into(times, kReplayed);
   return without_lateness(times.waits(), rank).faster_percent;
 }
 
