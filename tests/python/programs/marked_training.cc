@@ -28,7 +28,7 @@ int main(int count, char** words) {
     }
     {
       const rueda::PhaseScope scope(rueda::Phase::wait);
-      rueda::barrier();
+      rueda::barrier_async().wait();
     }
     rueda::log_scalar("loss", 1.0 / (1 + step));
     rueda::end_step();

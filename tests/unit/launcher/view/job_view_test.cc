@@ -38,7 +38,8 @@ class SimulatedJob {
         agents::Observed news = of(rank, Phase::forward);
         news.step = step_ + 1;
         for (const RankSpan& span : spans[static_cast<std::size_t>(rank)])
-          news.spans.push_back({span.phase, span.step, kViewBeginNs + span.begin_ns, kViewBeginNs + span.end_ns});
+          news.spans.push_back(
+              {span.phase, span.step, kViewBeginNs + span.begin_ns, kViewBeginNs + span.end_ns});
         view.hear(0, news, now());
       }
     }
@@ -193,7 +194,8 @@ TEST(JobView, ARankMaySayAnything) {
 
 TEST(JobView, RatesOfCardsComeFromTwoReadings) {
   SimulatedJob job(1, nobody_is_late());
-  agents::HostLoad load{.now_ns = kViewBeginNs, .cores = 2, .busy = 0.5, .memory_bytes = 100, .memory_used = 10};
+  agents::HostLoad load{
+      .now_ns = kViewBeginNs, .cores = 2, .busy = 0.5, .memory_bytes = 100, .memory_used = 10};
   load.cards = {{"eth0", 1000, 2000, 25e6}};
   job.view.hear(0, load, job.now());
   load.now_ns += 500'000'000;

@@ -38,8 +38,10 @@ TEST(StepTimes, SplitsAWaitWhereTheLastRankArrives) {
 TEST(StepTimes, TellsSeveralWaitsOfAStepApart) {
   StepTimes times;
   times.expect(2);
-  for (const auto& [begin, end] : {std::pair{10, 12}, {20, 22}}) times.add(0, wait_of(1, begin, end), kTimesBegin);
-  for (const auto& [begin, end] : {std::pair{11, 12}, {19, 22}}) times.add(1, wait_of(1, begin, end), kTimesBegin);
+  for (const auto& [begin, end] : {std::pair{10, 12}, {20, 22}})
+    times.add(0, wait_of(1, begin, end), kTimesBegin);
+  for (const auto& [begin, end] : {std::pair{11, 12}, {19, 22}})
+    times.add(1, wait_of(1, begin, end), kTimesBegin);
   ASSERT_EQ(times.waits().size(), 2);
   EXPECT_EQ(times.waits()[0].parts[1].arrival_ns, 11 * kOneMs);
   EXPECT_EQ(times.waits()[1].parts[1].arrival_ns, 19 * kOneMs);
@@ -77,7 +79,8 @@ TEST(StepTimes, WhatARankKeepsSayingAloneIsBounded) {
   StepTimes times;
   times.expect(2);
   for (std::uint64_t step = 0; step < 20'000; ++step) {
-    times.add(0, wait_of(step, static_cast<std::int64_t>(step), static_cast<std::int64_t>(step) + 1), kTimesBegin);
+    times.add(0, wait_of(step, static_cast<std::int64_t>(step), static_cast<std::int64_t>(step) + 1),
+              kTimesBegin);
     times.act(kTimesBegin);
   }
   EXPECT_GE(times.take_shown().size(), 10'000) << "the oldest are shown as they are";
