@@ -199,10 +199,6 @@ const std::map<std::string_view, SetFlag>& acts() {
       {"binding-args", [](LaunchOptions& o, const std::string& text) { append(o.mpiexec_words, text); }},
       {"tcp", [](LaunchOptions& o, const std::string&) { o.tcp = true; }},
       {"mpi", [](LaunchOptions&, const std::string&) {}},
-      {"page", set_page},
-      {"no-page", [](LaunchOptions& o, const std::string&) { o.page.is_wanted = false; }},
-      {"status", [](LaunchOptions& o, const std::string&) { o.action = Action::status; }},
-      {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }},
       {"verbose", [](LaunchOptions& o, const std::string&) { o.verbose = true; }},
       {"version", [](LaunchOptions& o, const std::string&) { o.action = Action::version; }},
       {"help", [](LaunchOptions& o, const std::string&) { o.action = Action::help; }},
@@ -230,8 +226,9 @@ void apply(LaunchOptions& options, const GivenFlag& given) {
   if (flag == nullptr) throw UsageError(fmt::format("no such flag: --{}; see ruedarun --help", given.name));
   switch (flag->kind) {
     case Flag::Kind::own: {
-      const auto& table = elastic_flags().contains(flag->name) ? elastic_flags() : acts();
-      return table.at(flag->name)(options, given.value);
+      for (const auto* table : {&elastic_flags(), &page_flags()})
+        if (table->contains(flag->name)) return table->at(flag->name)(options, given.value);
+      return acts().at(flag->name)(options, given.value);
     }
     case Flag::Kind::setting: return set(options, *flag, given.value);
     case Flag::Kind::ignored:

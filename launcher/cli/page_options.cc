@@ -10,7 +10,9 @@
 #include "launcher/cli/options.h"
 
 namespace rueda {
+namespace {
 
+// "[HOST:]PORT".
 void set_page(LaunchOptions& options, const std::string& text) {
   constexpr int kMostPort = 65535;
   const std::size_t colon = text.rfind(':');
@@ -22,6 +24,17 @@ void set_page(LaunchOptions& options, const std::string& text) {
     throw UsageError(
         fmt::format("--page is '{}'; it must be a port, 0 to {}, or HOST:PORT", text, kMostPort));
   options.page = {.is_wanted = true, .is_given = true, .host = host, .port = *port};
+}
+
+}  // namespace
+
+const std::map<std::string_view, SetFlag>& page_flags() {
+  static const std::map<std::string_view, SetFlag> table{
+      {"page", set_page},
+      {"no-page", [](LaunchOptions& o, const std::string&) { o.page.is_wanted = false; }},
+      {"status", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::status; }},
+      {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }}};
+  return table;
 }
 
 void settle_status(LaunchOptions& options) {

@@ -2,14 +2,14 @@
 // The flags of the page of a job, and of --status.
 #pragma once
 
-#include <string>
+#include <map>
+#include <string_view>
+
+#include "launcher/cli/elastic_options.h"
 
 namespace rueda {
 
-struct LaunchOptions;
-
-// "[HOST:]PORT". Throws UsageError.
-void set_page(LaunchOptions& options, const std::string& text);
+const std::map<std::string_view, SetFlag>& page_flags();
 
 // What stands behind --status: a process number, --json, or nothing. Throws UsageError.
 void settle_status(LaunchOptions& options);
