@@ -24,6 +24,7 @@
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/doctor/examined_host.h"
+#include "launcher/page/status_client.h"
 #include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
@@ -118,6 +119,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::check_build: fmt::print("{}", build_text()); return 0;
     case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
     case LaunchOptions::Action::doctor: return examine(options, arguments, on_virtual_host);
+    case LaunchOptions::Action::status: return show_status(options);
   }
   return kFailed;
 }

@@ -68,15 +68,15 @@ void Agent::turn() {
                                {streams_.words.descriptor(), POLLIN, 0},
                                {may_read_output() ? streams_.outputs.descriptor() : -1, POLLIN, 0},
                                {input_.descriptor(), POLLOUT, 0},
-                               {deaths_ ? deaths_->descriptor() : -1, POLLIN, 0}}};
+                               {deaths_.watch ? deaths_.watch->descriptor() : -1, POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_act());
   if (waits[2].revents != 0)
     for (const std::uint64_t key : streams_.words.ready()) hear_rank(key);
   if (waits[3].revents != 0)
     for (const std::uint64_t key : streams_.outputs.ready()) hear_rank(key);
   if (waits[5].revents != 0)
-    for (const std::size_t number : deaths_->take_dead())
-      dying_.push_back({number, Clock::now() + kLongestDying});
+    for (const std::size_t number : deaths_.watch->take_dead())
+      deaths_.dying.push_back({number, Clock::now() + kLongestDying});
   tell_early_ends();
   if (waits[1].revents != 0 || supervisor_.descriptor() < 0) hear_supervisor();
   if (waits[0].revents != 0) read_signals();
@@ -88,8 +88,10 @@ bool Agent::may_read_output() const { return !streams_.held && supervisor_.unsen
 
 int Agent::milliseconds_to_act() const {
   std::optional<Clock::time_point> next = keys_.next_time();
-  if (act_at_) next = std::min(next.value_or(*act_at_), *act_at_);
-  if (!dying_.empty()) next = std::min(next.value_or(Clock::time_point::max()), Clock::now() + kLookAtDying);
+  for (const std::optional<Clock::time_point>& time : {act_at_, observer_.next_time()})
+    if (time) next = std::min(next.value_or(*time), *time);
+  if (!deaths_.dying.empty())
+    next = std::min(next.value_or(Clock::time_point::max()), Clock::now() + kLookAtDying);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::max<std::int64_t>(0, left));
@@ -145,6 +147,8 @@ void Agent::obey(const agents::Message& message) {
     streams_.held = output->hold;
   } else if (const auto* input = std::get_if<agents::Input>(&message)) {
     take_input(input->text);
+  } else if (const auto* watch = std::get_if<agents::Watch>(&message)) {
+    observer_.obey(*watch);
   } else if (const auto* resize = std::get_if<agents::Resize>(&message)) {
     if (input_.terminal() != nullptr) input_.terminal()->resize(resize->size);
   } else if (std::holds_alternative<agents::JobOver>(message)) {
@@ -170,7 +174,7 @@ void Agent::start(const agents::Launch& launch) {
   state_ = State::running;
   order_.emplace(launch, cores_of_ranks(launch.binding, launch.slots), allow_many_descriptors());
   if (launch.elastic) {
-    deaths_.emplace();
+    deaths_.watch.emplace();
   } else {
     pmi_.emplace(PmiServer::Job{.size = launch.ranks.front().size,
                                 .ranks_here = static_cast<int>(launch.ranks.size()),
@@ -220,7 +224,9 @@ void Agent::start_rank(const SlotInfo& slot) {
   if (rank.pmi() >= 0) streams_.words.add(rank.pmi(), key(Source::pmi));
   streams_.outputs.add(rank.output(0), key(Source::output));
   if (rank.output(1) >= 0) streams_.outputs.add(rank.output(1), key(Source::errors));
-  if (deaths_) deaths_->add(number, rank.futex());
+  if (deaths_.watch) deaths_.watch->add(number, rank.futex());
+  observer_.add_rank(slot.rank);
+  observer_.note_process(slot.rank, rank.process());
   tell(agents::Started{slot.rank, rank.process(), in_ranges(cores)});
 }
 
@@ -314,7 +320,7 @@ void Agent::reap() {
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
-      if (deaths_) rank.end_group();  // another one may take its slot at once
+      if (deaths_.watch) rank.end_group();  // another one may take its slot at once
       rank.note_end();
       tell_end(rank, status);
     }
@@ -325,7 +331,7 @@ void Agent::reap() {
 // take a moment until its status is there. One that has called exec() lives on.
 void Agent::tell_early_ends() {
   const auto now = Clock::now();
-  std::erase_if(dying_, [&](const Dying& each) {
+  std::erase_if(deaths_.dying, [&](const Dying& each) {
     LocalRank& rank = ranks_[each.number];
     if (rank.process() == 0 || now > each.until) return true;
     const std::optional<int> status = status_at_exit(rank.process());
@@ -338,6 +344,7 @@ void Agent::tell_early_ends() {
 void Agent::tell_end(LocalRank& rank, int status) {
   if (rank.end_is_told()) return;
   rank.note_told_end();
+  observer_.note_end(rank.slot().rank, supervisor_);
   if (rank.slot().rank == 0) rank_0_has_ended();
   forward_last_output(rank);
   const int local_rank = rank.slot().local_rank;
@@ -354,6 +361,10 @@ void Agent::request(std::size_t number, const RankChannel::Request& request) {
     case Kind::get:
       if (const std::string* value = values_.get(static_cast<int>(number), request.key))
         rank.channel().tell_value(request.key, *value);
+      return;
+    case Kind::training:
+      observer_.take_page(rank.slot().rank, request.training);
+      if (const pid_t member = rank.channel().member()) observer_.note_process(rank.slot().rank, member);
       return;
     case Kind::state:
       using State = agents::WorkerState::Kind;
@@ -377,6 +388,7 @@ void Agent::answer(const std::vector<PmiServer::Answer>& answers) {
 void Agent::act_on_time() {
   if (keys_.next_time() && keys_.interrupts_job(Clock::now(), input_.terminal()->modes()))
     tell(agents::KeyTyped{SIGINT});
+  observer_.act(Clock::now(), supervisor_);
   if (state_ == State::clearing && supervisor_.unsent() == 0 &&
       std::ranges::all_of(ranks_, &LocalRank::output_is_over))
     state_ = State::over;
@@ -397,6 +409,7 @@ void Agent::end_ranks() {
   if (state_ != State::running && state_ != State::ending) state_ = State::over;
   if (state_ != State::running) return;
   state_ = State::ending;
+  observer_.obey({});
   for (LocalRank& rank : ranks_) rank.signal_main(SIGTERM);
   act_at_ = Clock::now() + kTerminateGrace;
 }
@@ -405,6 +418,7 @@ void Agent::clear_up() {
   if (state_ == State::waiting) state_ = State::over;
   if (state_ != State::running) return;
   state_ = State::clearing;
+  observer_.obey({});
   kill_descendants();
   for (LocalRank& rank : ranks_) rank.note_end();
   act_at_ = Clock::now() + kLastOutput;

@@ -12,6 +12,7 @@
 
 #include "launcher/agent/agent_input.h"
 #include "launcher/agent/death_watch.h"
+#include "launcher/agent/host_observer.h"
 #include "launcher/agent/host_values.h"
 #include "launcher/agent/local_rank.h"
 #include "launcher/agent/pmi_server.h"
@@ -102,6 +103,12 @@ class Agent {
     Clock::time_point until;
   };
 
+  // Of ranks in an elastic job.
+  struct Deaths {
+    std::optional<DeathWatch> watch;
+    std::vector<Dying> dying;  // ranks of which it has told, without a status yet
+  };
+
   SupervisorLine supervisor_;
   Signals signals_;
   State state_ = State::meeting;
@@ -110,9 +117,9 @@ class Agent {
   std::vector<LocalRank> ranks_;  // in the order of their start
   Streams streams_;
   HostValues values_;
-  std::optional<PmiServer> pmi_;             // none in an elastic job
-  std::optional<DeathWatch> deaths_;         // of an elastic job
-  std::vector<Dying> dying_;                 // ranks of which it has told, without a status yet
+  std::optional<PmiServer> pmi_;  // none in an elastic job
+  Deaths deaths_;
+  HostObserver observer_;
   AgentInput input_;                         // of rank 0, where ruedarun forwards it
   TerminalKeys keys_;                        // of its terminal
   std::optional<Clock::time_point> act_at_;  // kill ranks, or give up output

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "core/base/number.h"
 #include "launcher/protocol/agent_message.h"
@@ -23,27 +24,40 @@ namespace {
 constexpr std::size_t kLongestPacket = 32 << 10;  // as ops/bootstrap/address/agent_line has it
 constexpr int kAtOnce = 64;
 
-// Whom the kernel names as the sender; 0 when it names nobody.
-pid_t sender_of(msghdr& message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) continue;
-    ucred sender{};
-    std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
-    return sender.pid;
-  }
-  return 0;
-}
-
 struct Packet {
   std::string text;
-  pid_t sender = 0;
+  pid_t sender = 0;  // whom the kernel names; 0 when it names nobody
+  Descriptor file;   // the first one that came with it
 };
+
+void take_descriptors(const cmsghdr& part, Packet& packet) {
+  const std::size_t count = (part.cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (std::size_t i = 0; i < count; ++i) {
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(&part) + i * sizeof number, sizeof number);
+    Descriptor file(number);
+    if (!packet.file) packet.file = std::move(file);
+  }
+}
+
+void read_ancillary(msghdr& message, Packet& packet) {
+  packet.sender = 0;
+  packet.file.close();
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET) continue;
+    if (part->cmsg_type == SCM_RIGHTS) take_descriptors(*part, packet);
+    if (part->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred sender{};
+    std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+    packet.sender = sender.pid;
+  }
+}
 
 enum class Came { packet, nothing, end };
 
 Came receive_packet(int socket, Packet& packet) {
   std::array<char, kLongestPacket> text{};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> about{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))> about{};
   iovec part{text.data(), text.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -52,9 +66,13 @@ Came receive_packet(int socket, Packet& packet) {
   message.msg_controllen = about.size();
   const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Came::nothing;
-  if (count <= 0) return Came::end;
+  if (count < 0) return Came::end;
+  if (count == 0) {  // the end, or an empty packet that may bring descriptors
+    read_ancillary(message, packet);
+    return Came::end;
+  }
   packet.text.assign(text.data(), static_cast<std::size_t>(count));
-  packet.sender = sender_of(message);
+  read_ancillary(message, packet);
   return Came::packet;
 }
 
@@ -110,12 +128,19 @@ std::vector<RankChannel::Request> RankChannel::hear() {
   for (int i = 0; i < kAtOnce && ours_; ++i) {
     const Came came = receive_packet(ours_.number(), packet);
     if (came == Came::nothing) break;
-    if (came == Came::end) return ours_.close(), requests;  // all who had the other end have closed it
+    if (came == Came::end) {  // all who had the other end have closed it
+      ours_.close();
+      break;
+    }
     if (packet.text == "join" || packet.text == "mpi") {
       member_ = packet.sender;
       member_handle_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, packet.sender, 0)));
     }
     if (packet.text == "mpi") uses_mpi_ = true;
+    if (packet.text == "training" && packet.file) {
+      requests.push_back({.kind = Kind::training, .training = std::move(packet.file)});
+      continue;
+    }
     if (std::optional<Request> request = request_from(packet.text)) requests.push_back(std::move(*request));
   }
   return requests;

@@ -98,6 +98,11 @@ constexpr std::array kFlags{
          "are one"},
     Flag{Kind::own, "prefix-output-with-timestamp", "", "put the time there, too (also -prefix-timestamp)"},
     Flag{Kind::own, "config-file", "YAML", "flags from a file in horovodrun's form; those given here win"},
+    Flag{Kind::own, "page", "[HOST:]PORT",
+         "serve the live page of the job there, 0: on a free port; it is on 127.0.0.1 and a free port unless "
+         "this says "
+         "otherwise, and who has its address with the token can see the job; needs no other program"},
+    Flag{Kind::own, "no-page", "", "no page, and no --status"},
     Flag{Kind::own, "stop-after", "TIME",
          "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end (--grace); they decide "
          "the status"},
@@ -120,7 +125,11 @@ constexpr std::array kFlags{
          "look for what breaks jobs on this host or all hosts of -H, --hostfile or an allocation: memory, "
          "limits, clocks, names, connections, versions. Each line has a state and a remedy. With -np N and "
          "PROGRAM it looks at these, too. The exit status is 1 after an error"},
-    Flag{Kind::own, "json", "", "print it as JSON: with --doctor"},
+    Flag{Kind::own, "status", "",
+         "show a running job of this user: --status [PID], with ruedarun's process number; without it the "
+         "only job, or a "
+         "list of all"},
+    Flag{Kind::own, "json", "", "print it as JSON: with --doctor or --status"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},
 

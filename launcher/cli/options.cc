@@ -22,6 +22,7 @@
 #include "launcher/cli/flag_values.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/host_file.h"
+#include "launcher/cli/page_options.h"
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/system/processes.h"
 
@@ -205,7 +206,6 @@ const std::map<std::string_view, SetFlag>& acts() {
       {"print-config", [](LaunchOptions& o, const std::string&) { o.action = Action::print_config; }},
       {"check-build", [](LaunchOptions& o, const std::string&) { o.action = Action::check_build; }},
       {"doctor", [](LaunchOptions& o, const std::string&) { o.action = Action::doctor; }},
-      {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }},
       {"merge-timeline", [](LaunchOptions& o, const std::string& text) {
          o.action = Action::merge_timeline;
          o.merged_timeline = text;
@@ -228,8 +228,9 @@ void apply(LaunchOptions& options, const GivenFlag& given) {
   if (flag == nullptr) throw UsageError(fmt::format("no such flag: --{}; see ruedarun --help", given.name));
   switch (flag->kind) {
     case Flag::Kind::own: {
-      const auto& table = elastic_flags().contains(flag->name) ? elastic_flags() : acts();
-      return table.at(flag->name)(options, given.value);
+      for (const auto* table : {&elastic_flags(), &page_flags()})
+        if (table->contains(flag->name)) return table->at(flag->name)(options, given.value);
+      return acts().at(flag->name)(options, given.value);
     }
     case Flag::Kind::setting: return set(options, *flag, given.value);
     case Flag::Kind::ignored:
@@ -263,6 +264,8 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
   if (options.action == Action::doctor) settle_virtual_hosts(options);
+  if (options.action == Action::status || (options.json && options.action != Action::doctor))
+    settle_status(options);
   if (options.action != Action::launch) return options;
   settle_elastic(options);
   if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
@@ -310,6 +313,7 @@ std::string help_text() {
   text << "ruedarun [OPTIONS] -np N PROGRAM ARGS...\n"
           "ruedarun --merge-timeline OUT FILES...\n"
           "ruedarun --doctor [-H HOSTS] [-np N] [PROGRAM]\n"
+          "ruedarun --status [PID] [--json]\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
        << describe("Options", of_kind(Flag::Kind::own), meaning) << "\n"
        << describe("Options that set a setting for all ranks", of_kind(Flag::Kind::setting),

@@ -24,10 +24,18 @@ struct VirtualHosts {
 
 // Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
-  enum class Action { launch, help, version, print_config, check_build, merge_timeline, doctor };
+  enum class Action { launch, help, version, print_config, check_build, merge_timeline, doctor, status };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
   enum class Terminal { automatic, always, never };
+
+  // The live page of the job.
+  struct Page {
+    bool is_wanted = true;
+    bool is_given = false;  // by --page: then it has to be there
+    std::string host = "127.0.0.1";
+    int port = 0;  // 0: a free one
+  };
 
   // A setting given by a flag: its text, and the flag.
   struct Given {
@@ -44,6 +52,8 @@ struct LaunchOptions {
   std::vector<std::string> remote_shell;  // starts agents on other hosts; empty: ssh
   agents::Binding binding = agents::Binding::core;
   VirtualHosts virtual_hosts;
+  Page page;
+  bool json = false;                        // of what an action prints
   std::string output_folder;                // empty: no files
   Label label = Label::rank;                // before each line
   Terminal terminal = Terminal::automatic;  // of rank 0
@@ -59,9 +69,8 @@ struct LaunchOptions {
   std::vector<std::string> mpiexec_words;  // as the user gave them
   std::map<std::string, Given> settings;   // by name, without RUEDA_
   std::vector<std::string> notes;          // for the user: what is ignored, and why
-  bool json = false;                       // of what an action prints
   std::string merged_timeline;             // the file to make
-  std::vector<std::string> command;        // PROGRAM ARGS..., or the timelines to merge
+  std::vector<std::string> command;  // PROGRAM ARGS..., the timelines to merge, or a process of --status
 };
 
 inline constexpr int kMostRanks = 4096;

@@ -12,6 +12,7 @@
 #include "core/control/membership/generation.h"
 #include "launcher/job/placement.h"
 #include "launcher/protocol/doctor_message.h"
+#include "launcher/protocol/observation.h"
 #include "launcher/system/pseudo_terminal.h"
 #include "launcher/system/signals.h"
 
@@ -197,11 +198,11 @@ struct NewGeneration {
   bool operator==(const NewGeneration&) const = default;
 };
 
-using Message =
-    std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
-                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
-                 Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration,
-                 Examine, HostFacts, AskTime, TellTime, ReachHosts, Reached, MeasureLink, LinkMeasured>;
+using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
+                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize,
+                             KeyTyped, NoTerminal, Credit, StartWorker, WorkerState, EndWorker, Retire,
+                             ChangeDue, HostLeaves, NewGeneration, Examine, HostFacts, AskTime, TellTime,
+                             ReachHosts, Reached, MeasureLink, LinkMeasured, Watch, Observed, HostLoad>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

@@ -175,6 +175,10 @@ void AgentServer::tell_all(const agents::Message& message) {
   for (std::size_t host = 0; host < agents_.size(); ++host) tell(static_cast<int>(host), message);
 }
 
+void AgentServer::hold_output(bool hold) {
+  if (hold != std::exchange(holds_output_, hold)) tell_all(agents::HoldOutput{hold});
+}
+
 void AgentServer::close() {
   for (std::optional<SecureChannel>& agent : agents_)
     if (agent) agent->close();

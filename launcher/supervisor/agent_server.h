@@ -46,6 +46,9 @@ class AgentServer {
 
   void tell(int host, const agents::Message& message);
   void tell_all(const agents::Message& message);
+  // Whether the output of ranks has to wait, since nobody reads it.
+  void hold_output(bool hold);
+  bool holds_output() const { return holds_output_; }
   bool all_gone() const { return there_ == 0; }
   void close();
 
@@ -74,6 +77,7 @@ class AgentServer {
   std::vector<int> welcomed_;                         // just now
   std::size_t came_ = 0;                              // agents
   std::size_t there_ = 0;                             // those whose connection lives
+  bool holds_output_ = false;
 };
 
 }  // namespace rueda

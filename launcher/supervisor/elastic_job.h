@@ -47,6 +47,7 @@ class ElasticJob {
   // Whether the agent that has come has something to do.
   bool needs(int host) const { return !hosts_.is_closed(host); }
   int slots_of(int host) const { return hosts_.slots_of(host); }
+  const Generation& generation() const { return membership_.generation(); }
   bool stays_on_one_host() const { return !discovery_ && hosts_.has_one_host(); }
   // An agent has got its order to start ranks.
   void welcome(int host);

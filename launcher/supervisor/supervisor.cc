@@ -61,7 +61,11 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
              .folder = std::filesystem::current_path().string(),
              .environment = rank_environment(job_environment(), {},
                                              master_address(hosts_.front().host, hosts_.size() == 1))},
-      end_(options_, job_, agents_, starter_, output_) {
+      end_(options_, job_, agents_, starter_, output_),
+      page_(
+          JobPage::of_job(options_, hosts_, [this](std::optional<int> host, const agents::Message& message) {
+            host ? agents_.tell(*host, message) : agents_.tell_all(message);
+          })) {
   if (options_.elastic.least > 0)
     elastic_.emplace(
         options_,
@@ -97,6 +101,8 @@ void Supervisor::start() {
   start_agents(hosts);
   if (options_.verbose)
     for (const std::string& command : starter_.commands()) output_.say("ruedarun: starting " + command);
+  if (page_) page_->start();
+  if (page_ && !page_->line().empty()) output_.say(page_->line());
   end_.on_start(now);
   start_.deadline = now + std::chrono::ceil<Clock::duration>(std::chrono::duration<double>(start_.timeout));
 }
@@ -118,6 +124,7 @@ int Supervisor::add_host(const std::string& name) {
   agents_.add_host(name);
   starter_.add_host(name);
   const int host = job_.add_host();
+  if (page_) page_->add_host(name);
   start_agents({host});
   return host;
 }
@@ -127,12 +134,13 @@ bool Supervisor::is_over() const {
 }
 
 void Supervisor::turn() {
-  std::array<pollfd, 6> waits{{{signals_.waiting.number(), POLLIN, 0},
+  std::array<pollfd, 7> waits{{{signals_.waiting.number(), POLLIN, 0},
                                {agents_.descriptor(), POLLIN, 0},
                                {starter_.descriptor(), POLLIN, 0},
                                {input_.descriptor(), POLLIN, 0},
                                {output_.descriptor(), POLLIN, 0},
-                               {elastic_ ? elastic_->descriptor() : -1, POLLIN, 0}}};
+                               {elastic_ ? elastic_->descriptor() : -1, POLLIN, 0},
+                               {page_ ? page_->descriptor() : -1, POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_next_act());
   if (waits[0].revents != 0) read_signals();
   for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
@@ -142,14 +150,16 @@ void Supervisor::turn() {
   if (waits[3].revents != 0 && input_.descriptor() >= 0) forward_input();
   move_output();
   act_on_time();
+  if (page_) page_->act(Clock::now(), waits[6].revents != 0);
 }
 
 int Supervisor::milliseconds_to_next_act() const {
   std::optional<Clock::time_point> next;
-  if (holding_) next = Clock::now() + kBetweenLooks;
+  if (agents_.holds_output()) next = Clock::now() + kBetweenLooks;
   for (const std::optional<Clock::time_point>& time :
        {end_.next_time(), start_.deadline, agents_.next_deadline(), output_.next_time(),
-        terminal_.next_time(Clock::now()), elastic_ ? elastic_->next_time() : std::nullopt})
+        terminal_.next_time(Clock::now()), elastic_ ? elastic_->next_time() : std::nullopt,
+        page_ ? page_->next_time() : std::nullopt})
     if (time) next = std::min(next.value_or(*time), *time);
   if (!next) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -273,7 +283,10 @@ void Supervisor::cannot_start(int host, const std::string& why) {
 }
 
 // The rank has not ended well.
-void Supervisor::fail(int rank) { elastic_ ? elastic_->ended(rank, true) : end_.fail(rank); }
+void Supervisor::fail(int rank) {
+  if (page_) page_->note_ended(rank, true, job_.words_for(rank));
+  elastic_ ? elastic_->ended(rank, true) : end_.fail(rank);
+}
 
 // An agent speaks of the ranks of its own host only.
 void Supervisor::hear(int host, const agents::Message& message) {
@@ -308,12 +321,15 @@ void Supervisor::hear(int host, const agents::Message& message) {
     if (elastic_) elastic_->host_leaves(host, "its agent has got SIGTERM");
   } else if (const auto* key = std::get_if<agents::KeyTyped>(&message)) {
     if (terminal_.is_wanted() && is_its(0) && !signals_.inherited.ignores(key->signal)) on_key(key->signal);
+  } else if (page_) {
+    page_->hear(host, message);
   }
 }
 
 void Supervisor::launch(int host, const agents::Ready& ready) {
   if (job_.is_ready(host)) return;
   job_.note_ready(host, ready);
+  if (page_) page_->note_ready(host);
   if (elastic_ && !elastic_->needs(host)) elastic_->cannot_start(host, "its host is to go");
   if (end_.has_begun() || (elastic_ && !elastic_->needs(host))) return agents_.tell(host, agents::JobOver{});
   const HostRanks& here = hosts_[static_cast<std::size_t>(host)];
@@ -354,6 +370,7 @@ void Supervisor::do_without_terminal(const std::string& why) {
 
 void Supervisor::started(const agents::Started& started) {
   job_.note_start(started);
+  if (page_) page_->note_started(job_.host_of(started.rank), started);
   if (options_.verbose)
     output_.say(fmt::format("ruedarun: rank {} is process {}{}", started.rank, started.process,
                             started.cores.empty() ? "" : ", bound to the cores " + started.cores));
@@ -367,8 +384,9 @@ void Supervisor::ended(const agents::Ended& ended) {
   if (ended.status != 0 && end_.is_only_asked()) failed = true;
   if (failed) {
     fail(ended.rank);
-  } else if (elastic_) {
-    elastic_->ended(ended.rank, false);
+  } else {
+    if (page_) page_->note_ended(ended.rank, false, job_.words_for(ended.rank));
+    if (elastic_) elastic_->ended(ended.rank, false);
   }
   end_.check_all_ended();
 }
@@ -378,8 +396,7 @@ void Supervisor::move_output() {
   output_.show_due(now);
   output_.flush();
   const bool full = output_.is_full(now, end_.signal() == 0 ? kReaderTimeout : kLastTimeout);
-  if (full != holding_) agents_.tell_all(agents::HoldOutput{full});
-  holding_ = full;
+  agents_.hold_output(full);
   if (full && end_.agents_know()) end_.still_ending();
   end_.check_output();
 }
@@ -394,6 +411,7 @@ void Supervisor::act_on_time() {
   watch_terminal();
   if (start_.deadline && now >= *start_.deadline) give_up_start();
   if (elastic_) elastic_->act(now);
+  if (elastic_ && page_) page_->note_generation(elastic_->generation());
   end_.act(now);
   output_.flush();
 }
@@ -412,6 +430,7 @@ void Supervisor::give_up_start() {
 
 // The agents have gone, or are told to: their janitors see to the rest.
 void Supervisor::finish() {
+  if (page_) page_->finish(end_.exit_status());
   agents_.close();
   const auto until = Clock::now() + std::chrono::seconds(2);
   while (!starter_.none_runs() && Clock::now() < until) {

@@ -15,6 +15,7 @@
 #include "core/base/config.h"
 #include "launcher/cli/options.h"
 #include "launcher/job/placement.h"
+#include "launcher/page/job_page.h"
 #include "launcher/start/agent_starter.h"
 #include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
@@ -36,6 +37,7 @@ namespace rueda {
 // as the job.
 class Supervisor {
  public:
+  // Throws UsageError where the page cannot be where the user wants it.
   // `inherited`: the signals at ruedarun's start, which ranks get; those of `signals` wait to be read.
   // `discovery`: of an elastic job on hosts that come and go.
   Supervisor(const LaunchOptions& options, const LaunchMethod& method, const Config& config,
@@ -110,7 +112,7 @@ class Supervisor {
   Start start_;
   JobEnd end_;
   std::optional<ElasticJob> elastic_;
-  bool holding_ = false;  // agents have been told to hold output back
+  const std::unique_ptr<JobPage> page_;  // null: there is none
 };
 
 }  // namespace rueda

@@ -43,6 +43,18 @@ std::string_view read_some(int descriptor) {
   return {buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
 }
 
+std::string text_of_file(const std::string& path) {
+  constexpr std::size_t kMost = 1 << 20;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  while (file && text.size() < kMost) {
+    const std::string_view piece = read_some(file.number());
+    if (piece.empty()) break;
+    text += piece;
+  }
+  return text;
+}
+
 void limit_descriptors(std::uint64_t soft) {
   rlimit limit{};
   if (soft == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -26,6 +26,9 @@ std::error_code write_all(int descriptor, std::string_view text);
 // (EAGAIN).
 std::string_view read_some(int descriptor);
 
+// A file of /proc or /sys: 1 MiB of it at most. Empty where it cannot be read.
+std::string text_of_file(const std::string& path);
+
 void limit_descriptors(std::uint64_t soft);
 
 void set_non_blocking(int descriptor);

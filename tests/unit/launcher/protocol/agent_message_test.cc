@@ -53,7 +53,23 @@ std::vector<Message> one_of_each() {
           Retire{5},
           ChangeDue{true, true},
           HostLeaves{},
-          NewGeneration{{3, RankSet(2, 5)}}};
+          NewGeneration{{3, RankSet(2, 5)}},
+          Watch{200},
+          Observed{.rank = 3,
+                   .now_ns = 7,
+                   .clock_offset_ns = -8,
+                   .resident_bytes = 9,
+                   .cpu_seconds = 1.5,
+                   .has_training = true,
+                   .step = 10,
+                   .total_steps = 20,
+                   .samples_per_step = 32,
+                   .phase = Phase::wait,
+                   .phase_since_ns = 11,
+                   .spans = {{Phase::data, 9, 1, 2}, {Phase::garbage, 9, 2, 3}},
+                   .curves = {{"loss", {{9, 0.5}, {10, 0.25}}}, {"", {}}}},
+          Observed{.rank = 4, .cpu_seconds = 2},
+          HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}}};
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {
@@ -95,6 +111,29 @@ TEST(AgentMessage, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(Launch{.command = {"prog"}}))) << "no rank";
   EXPECT_TRUE(decode(encode(Launch{.command = {"prog"}, .elastic = true}))) << "ranks come later";
   EXPECT_FALSE(decode(encode(Launch{.ranks = {{}}}))) << "no program";
+}
+
+TEST(AgentMessage, ObservationsOutOfRangeAreRefused) {
+  EXPECT_FALSE(decode(encode(Watch{4'000'000'000U})));
+  EXPECT_FALSE(decode(encode(Observed{.rank = -1})));
+  EXPECT_FALSE(decode(encode(Observed{.cpu_seconds = -1})));
+  EXPECT_FALSE(decode(encode(Observed{.has_training = true, .phase = static_cast<Phase>(kPhaseCount)})));
+  EXPECT_FALSE(
+      decode(encode(Observed{.has_training = true, .spans = std::vector<Observed::Span>(kMostSpans + 1)})));
+  EXPECT_FALSE(decode(encode(
+      Observed{.has_training = true, .curves = {{"a", std::vector<Observed::Point>(kMostPoints + 1)}}})));
+  EXPECT_FALSE(decode(encode(Observed{.has_training = true, .curves = {{std::string(65, 'x'), {}}}})));
+  EXPECT_FALSE(decode(encode(HostLoad{.busy = -0.5})));
+  EXPECT_FALSE(decode(encode(HostLoad{.cards = std::vector<HostLoad::Card>(kMostCards + 1)})));
+}
+
+TEST(AgentMessage, TheLongestObservationsFitIntoTheWindow) {
+  Observed rank{.has_training = true, .spans = std::vector<Observed::Span>(kMostSpans)};
+  for (std::size_t i = 0; i < 64; ++i) rank.curves.push_back({std::string(64, 'x'), {}});
+  rank.curves.front().points.resize(kMostPoints);
+  EXPECT_LE(cost_of(encode(rank)), kMostAhead);
+  const HostLoad load{.cards = std::vector<HostLoad::Card>(kMostCards, {std::string(64, 'x'), 0, 0, 0})};
+  EXPECT_LE(cost_of(encode(load)), kMostAhead);
 }
 
 struct Ends {

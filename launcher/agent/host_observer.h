@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells ruedarun of the ranks and the machine of this host, while somebody watches the job.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "launcher/agent/host_load.h"
+#include "launcher/agent/rank_observer.h"
+#include "launcher/agent/supervisor_line.h"
+#include "launcher/protocol/observation.h"
+#include "launcher/system/descriptor.h"
+
+namespace rueda {
+
+// Purpose: the rhythm of Observed and HostLoad. It tells nothing unless it is asked, and less where ruedarun
+// takes it slowly: output of ranks comes first. Owned by the agent's thread.
+class HostObserver {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void add_rank(int rank) { ranks_.try_emplace(rank, Rank{RankObserver(rank)}); }
+  // A rank has sent the memory of its training. Anything else is dropped.
+  void take_page(int rank, const Descriptor& file);
+  void note_process(int rank, pid_t process);
+  // It has ended: the last news of it, if somebody watches.
+  void note_end(int rank, SupervisorLine& supervisor);
+
+  void obey(const agents::Watch& order);
+  // Due at next_time().
+  void act(Clock::time_point now, SupervisorLine& supervisor);
+  std::optional<Clock::time_point> next_time() const { return due_; }
+
+ private:
+  struct Rank {
+    RankObserver observer;
+    pid_t process = 0;
+  };
+
+  std::map<int, Rank> ranks_;
+  HostLoadReader load_;
+  std::chrono::milliseconds interval_{0};
+  std::optional<Clock::time_point> due_;      // none: nobody watches
+  std::optional<Clock::time_point> look_at_;  // the next time that there may be news
+};
+
+}  // namespace rueda

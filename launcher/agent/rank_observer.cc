@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/agent/rank_observer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+constexpr auto kBetweenStates = std::chrono::seconds(1);  // of a rank without news
+
+std::int64_t nanoseconds(RankObserver::Time time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::uint64_t resident_bytes_of(pid_t process) {
+  std::istringstream numbers(text_of_file(fmt::format("/proc/{}/statm", process)));
+  std::uint64_t all = 0, resident = 0;
+  numbers >> all >> resident;
+  return numbers ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+// The name stands in parentheses and may have any letters; times are the 12th and 13th fields behind it.
+double cpu_seconds_of(pid_t process) {
+  const std::string text = text_of_file(fmt::format("/proc/{}/stat", process));
+  const std::size_t behind = text.rfind(')');
+  if (behind == std::string::npos) return 0;
+  std::istringstream fields(text.substr(behind + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return fields ? (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK)) : 0;
+}
+
+}  // namespace
+
+std::optional<MappedTraining> MappedTraining::map(const Descriptor& file) {
+  struct stat about {};
+  struct statfs system {};
+  if (::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode) ||
+      about.st_size != static_cast<off_t>(sizeof(TrainingPage)))
+    return std::nullopt;
+  // Huge pages may be missing when they are touched.
+  if (::fstatfs(file.number(), &system) != 0 || system.f_type != TMPFS_MAGIC) return std::nullopt;
+  const int seals = ::fcntl(file.number(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return std::nullopt;
+  void* page = ::mmap(nullptr, sizeof(TrainingPage), PROT_READ, MAP_SHARED, file.number(), 0);
+  if (page == MAP_FAILED) return std::nullopt;
+  return MappedTraining(page);
+}
+
+MappedTraining::~MappedTraining() {
+  if (page_ != nullptr) ::munmap(page_, sizeof(TrainingPage));
+}
+
+void RankObserver::use(MappedTraining page) {
+  page_ = std::move(page);
+  spans_from_ = 0;
+  points_from_.clear();
+}
+
+void RankObserver::look(pid_t process, Time now) {
+  if (has_more()) return;  // ruedarun has not taken the news before
+  state_.rank = rank_;
+  state_.now_ns = nanoseconds(now);
+  if (process != 0) {
+    state_.resident_bytes = resident_bytes_of(process);
+    state_.cpu_seconds = cpu_seconds_of(process);
+  }
+  const auto step = std::pair(state_.step, state_.phase_since_ns);
+  if (page_) read_page();
+  const bool moved = has_more() || step != std::pair(state_.step, state_.phase_since_ns);
+  is_new_ = moved || !told_at_ || (process != 0 && now >= *told_at_ + kBetweenStates);
+  if (is_new_) told_at_ = now;
+}
+
+void RankObserver::read_page() {
+  const std::optional<TrainingReading> reading =
+      read_training_page(page_->bytes(), spans_from_, points_from_);
+  if (!reading) return;
+  spans_from_ = reading->spans_written;
+  state_.has_training = true;
+  state_.step = reading->step;
+  state_.total_steps = reading->total_steps;
+  state_.samples_per_step = reading->samples_per_step;
+  state_.phase = reading->phase;
+  state_.phase_since_ns = reading->phase_since_ns;
+  state_.clock_offset_ns = reading->clock_offset_ns;
+  for (const PhaseSpan& span : reading->spans)
+    spans_.push_back({span.phase, span.step, span.begin_ns, span.end_ns});
+  points_from_.resize(reading->curves.size());
+  for (std::size_t i = 0; i < reading->curves.size(); ++i) {
+    const ScalarCurve& curve = reading->curves[i];
+    points_from_[i] = curve.logged;
+    if (curve.points.empty()) continue;
+    agents::Observed::Curve& news = curves_.emplace_back();
+    news.tag = curve.tag;
+    for (const ScalarPoint& point : curve.points) news.points.push_back({point.step, point.value});
+    points_ += news.points.size();
+  }
+}
+
+agents::Observed RankObserver::take() {
+  is_new_ = false;
+  agents::Observed message = state_;
+  const std::size_t spans = std::min(spans_.size(), agents::kMostSpans);
+  std::move(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(spans),
+            std::back_inserter(message.spans));
+  spans_.erase(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(spans));
+  for (std::size_t room = agents::kMostPoints; room > 0 && !curves_.empty();) {
+    agents::Observed::Curve& curve = curves_.front();
+    const auto count = static_cast<std::ptrdiff_t>(std::min(room, curve.points.size()));
+    agents::Observed::Curve& part = message.curves.emplace_back();
+    part.tag = curve.tag;
+    part.points.assign(curve.points.begin(), curve.points.begin() + count);
+    curve.points.erase(curve.points.begin(), curve.points.begin() + count);
+    room -= static_cast<std::size_t>(count);
+    points_ -= static_cast<std::size_t>(count);
+    if (curve.points.empty()) curves_.pop_front();
+  }
+  return message;
+}
+
+}  // namespace rueda

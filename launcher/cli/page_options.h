@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of the page of a job, and of --status.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "launcher/cli/elastic_options.h"
+
+namespace rueda {
+
+const std::map<std::string_view, SetFlag>& page_flags();
+
+// What stands behind --status: a process number, --json, or nothing. Throws UsageError.
+void settle_status(LaunchOptions& options);
+
+}  // namespace rueda

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/page/event_feed.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostEvents = 128;
+constexpr std::size_t kMostBytes = 16 << 20;
+constexpr auto kUntilAnswer = 5s;
+constexpr auto kUntilComment = 5s;
+
+}  // namespace
+
+EventFeed::EventFeed() : wakes_loop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wakes_loop_) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
+}
+
+void EventFeed::wake_loop() {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(wakes_loop_.number(), &one, sizeof one));
+}
+
+EventFeed::Wanted EventFeed::take_wanted() {
+  std::uint64_t count = 0;
+  static_cast<void>(::read(wakes_loop_.number(), &count, sizeof count));
+  const std::lock_guard lock(mutex_);
+  const auto is_open = [](const Question& question) { return question.asked > question.answered; };
+  return {.watched = watchers_ > 0,
+          .snapshot = is_open(snapshot_.question),
+          .status = is_open(status_),
+          .metrics = is_open(metrics_)};
+}
+
+void EventFeed::publish(std::string event) {
+  {
+    const std::lock_guard lock(mutex_);
+    bytes_ += event.size();
+    events_.push_back(std::make_shared<const std::string>(std::move(event)));
+    for (; events_.size() > kMostEvents || (bytes_ > kMostBytes && events_.size() > 1); ++first_) {
+      bytes_ -= events_.front()->size();
+      events_.pop_front();
+    }
+  }
+  changed_.notify_all();
+}
+
+void EventFeed::answer(Question& question, std::string text) {
+  question.answer = std::move(text);
+  question.answered = question.asked;
+  changed_.notify_all();
+}
+
+void EventFeed::give_snapshot(std::string events) {
+  const std::lock_guard lock(mutex_);
+  snapshot_.next = end_number();
+  answer(snapshot_.question, std::move(events));
+}
+
+void EventFeed::answer_status(std::string text) {
+  const std::lock_guard lock(mutex_);
+  answer(status_, std::move(text));
+}
+
+void EventFeed::answer_metrics(std::string text) {
+  const std::lock_guard lock(mutex_);
+  answer(metrics_, std::move(text));
+}
+
+void EventFeed::finish(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  finished_ = true;
+  unfinished_ = watchers_;
+  changed_.notify_all();
+  changed_.wait_until(lock, until, [this] { return unfinished_ <= 0; });
+}
+
+void EventFeed::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+std::optional<EventFeed::Reader> EventFeed::begin() {
+  const std::lock_guard lock(mutex_);
+  if (watchers_ >= kMostWatchers || closed_ || finished_) return std::nullopt;
+  ++watchers_;
+  wake_loop();
+  return Reader{.next = 0, .snapshot = ++snapshot_.question.asked};
+}
+
+void EventFeed::end() {
+  const std::lock_guard lock(mutex_);
+  --watchers_;
+  --unfinished_;
+  changed_.notify_all();
+  wake_loop();
+}
+
+bool EventFeed::has_news(const Reader& reader) const {
+  return reader.snapshot > 0 ? snapshot_.question.answered >= reader.snapshot : reader.next < end_number();
+}
+
+std::optional<std::string> EventFeed::next(Reader& reader) {
+  std::unique_lock lock(mutex_);
+  if (reader.snapshot == 0 && reader.next < first_) {  // it was too slow
+    reader.snapshot = ++snapshot_.question.asked;
+    wake_loop();
+  }
+  changed_.wait_for(lock, kUntilComment, [&] { return closed_ || finished_ || has_news(reader); });
+  if (closed_) return std::nullopt;
+  if (!has_news(reader)) return finished_ ? std::nullopt : std::optional<std::string>(":\n\n");
+  if (reader.snapshot > 0) {
+    reader.snapshot = 0;
+    reader.next = snapshot_.next;
+    return snapshot_.question.answer;
+  }
+  return *events_[static_cast<std::size_t>(reader.next++ - first_)];
+}
+
+std::optional<std::string> EventFeed::ask(Question& question) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t number = ++question.asked;
+  wake_loop();
+  changed_.wait_for(lock, kUntilAnswer, [&] { return closed_ || question.answered >= number; });
+  return question.answered >= number ? std::optional(question.answer) : std::nullopt;
+}
+
+}  // namespace rueda

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of a job on their way from ruedarun's loop to those who watch.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "launcher/system/descriptor.h"
+
+namespace rueda {
+
+// Purpose: the one thing that the loop of ruedarun shares with the threads of its page. The loop puts
+// finished texts in and never waits. A reader that falls behind gets everything anew, so none holds memory.
+// Any thread may call it, under a mutex; lives as long as the page.
+class EventFeed {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kMostWatchers = 16;
+
+  // Throws std::system_error.
+  EventFeed();
+
+  // For the loop.
+  struct Wanted {
+    bool watched = false;   // somebody reads events
+    bool snapshot = false;  // a reader needs everything
+    bool status = false;
+    bool metrics = false;
+  };
+  int descriptor() const { return wakes_loop_.number(); }  // readable: take_wanted() has news
+  Wanted take_wanted();
+  void publish(std::string event);
+  // As of the events so far.
+  void give_snapshot(std::string events);
+  void answer_status(std::string text);
+  void answer_metrics(std::string text);
+  // Readers get what is there, and then the end. Waits for that until `until`.
+  void finish(Clock::time_point until);
+  void close();
+
+  // For a thread of a reader.
+  struct Reader {
+    std::uint64_t next = 0;      // number of an event
+    std::uint64_t snapshot = 0;  // that it awaits; 0: none
+  };
+  std::optional<Reader> begin();  // nothing: there are too many
+  void end();
+  // What is new; a comment where nothing is for a while, which shows whether the reader lives; nothing at the
+  // end.
+  std::optional<std::string> next(Reader& reader);
+  // Nothing where the loop does not answer within some seconds.
+  std::optional<std::string> status() { return ask(status_); }
+  std::optional<std::string> metrics() { return ask(metrics_); }
+
+ private:
+  struct Question {
+    std::uint64_t asked = 0, answered = 0;  // so often
+    std::string answer;
+  };
+  struct Snapshot {
+    Question question;
+    std::uint64_t next = 0;  // the event behind it
+  };
+
+  std::optional<std::string> ask(Question& question);
+  void answer(Question& question, std::string text);
+  void wake_loop();
+  bool has_news(const Reader& reader) const;
+  std::uint64_t end_number() const { return first_ + events_.size(); }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Descriptor wakes_loop_;
+  int watchers_ = 0;
+  int unfinished_ = 0;  // of them, that have not got all
+  bool finished_ = false;
+  bool closed_ = false;
+  std::deque<std::shared_ptr<const std::string>> events_;  // the last ones
+  std::uint64_t first_ = 0;                                // number of the first of these
+  std::size_t bytes_ = 0;                                  // of all
+  Snapshot snapshot_;
+  Question status_;
+  Question metrics_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/page/job_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "core/base/number.h"
+#include "launcher/page/jobs_folder.h"
+
+namespace rueda {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBetweenUpdates = 200ms;
+constexpr auto kLinger = 3s;       // somebody may look again
+constexpr auto kUntilData = 1s;    // a status waits for agents so long
+constexpr auto kFarewell = 500ms;  // for those who watch the end
+
+std::string event(const char* name, const nlohmann::json& data) {
+  return fmt::format("event: {}\ndata: {}\n\n", name,
+                     data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// Of a text such as 200mbit, in bytes per second; 0 where it is none.
+double bytes_per_second(const std::string& rate) {
+  const std::size_t digits = rate.find_first_not_of("0123456789.");
+  if (digits == 0 || digits == std::string::npos) return 0;
+  const std::string_view unit = std::string_view(rate).substr(digits);
+  const double number = number_from<double>(std::string_view(rate).substr(0, digits)).value_or(0);
+  if (unit == "kbit") return number * 125;
+  if (unit == "mbit") return number * 125e3;
+  if (unit == "gbit") return number * 125e6;
+  return 0;
+}
+
+JobView::Facts facts_of(const LaunchOptions& options) {
+  const std::chrono::duration<double> at = std::chrono::system_clock::now().time_since_epoch();
+  return {.command = fmt::format("{}", fmt::join(options.command, " ")),
+          .started_at = at.count(),
+          .started = JobPage::Clock::now(),
+          .elastic = options.elastic.least > 0,
+          .card_limit = bytes_per_second(options.virtual_hosts.rate)};
+}
+
+}  // namespace
+
+std::unique_ptr<JobPage> JobPage::of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
+                                         Tell tell) {
+  if (!options.page.is_wanted) return nullptr;
+  std::unique_ptr<JobPage> page(new JobPage(options, hosts, std::move(tell)));
+  page->serve(options);
+  return page->on_port_ || page->on_socket_ ? std::move(page) : nullptr;
+}
+
+JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Tell tell)
+    : tell_(std::move(tell)),
+      shows_line_(options.page.is_given || ::isatty(STDERR_FILENO) == 1),
+      view_(facts_of(options)) {
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    view_.add_host(hosts[host].host);
+    for (const SlotInfo& slot : hosts[host].ranks) view_.add_rank(slot.rank, static_cast<int>(host));
+  }
+}
+
+void JobPage::serve(const LaunchOptions& options) {
+  try {
+    on_port_ = PageServer::on_port(options.page.host, options.page.port, feed_);
+  } catch (const std::system_error& error) {
+    if (options.page.is_given)
+      throw UsageError(fmt::format("--page: cannot use {}:{} ({}); name another port, or 0 for a free one",
+                                   options.page.host, options.page.port, error.code().message()));
+  }
+  const std::optional<std::string> folder = jobs_folder();
+  if (!folder) return;
+  socket_ = socket_of_job(*folder, ::getpid());
+  ::unlink(socket_.c_str());  // of an earlier process with this number
+  try {
+    on_socket_ = PageServer::on_socket(socket_, feed_);
+  } catch (const std::system_error&) {
+    socket_.clear();  // the path is too long, or the disk is full: --status does not find this job
+  }
+}
+
+JobPage::~JobPage() {
+  feed_.close();
+  if (!socket_.empty()) ::unlink(socket_.c_str());
+}
+
+void JobPage::start() {
+  for (std::unique_ptr<PageServer>* server : {&on_port_, &on_socket_}) {
+    try {
+      if (*server) (*server)->start();
+    } catch (const std::system_error&) {  // there is no thread for it: the job runs without
+      server->reset();
+    }
+  }
+}
+
+std::string JobPage::line() const {
+  return shows_line_ && on_port_ ? fmt::format("ruedarun: the page of this job is {}", on_port_->url()) : "";
+}
+
+void JobPage::note_ready(int host) {
+  ++agents_;
+  if (watch_) tell_(host, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+}
+
+void JobPage::note_ended(int rank, bool is_lost, const std::string& words) {
+  view_.ended(rank, is_lost, words, Clock::now());
+}
+
+void JobPage::note_generation(const Generation& generation) {
+  if (generation_ == generation.number) return;
+  generation_ = generation.number;
+  const std::vector<Worker> workers = generation.by_rank();
+  view_.generation(generation.number, std::set<int>(workers.begin(), workers.end()), Clock::now());
+}
+
+void JobPage::hear(int host, const agents::Message& message) {
+  const auto now = Clock::now();
+  if (const auto* observed = std::get_if<agents::Observed>(&message)) view_.hear(host, *observed, now);
+  if (const auto* load = std::get_if<agents::HostLoad>(&message)) {
+    view_.hear(host, *load, now);
+    if (watch_) ++watch_->heard;
+  }
+}
+
+void JobPage::begin_watch(Clock::time_point now) {
+  watch_ = Watch{.since = now};
+  due_ = now;
+  tell_(std::nullopt, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+}
+
+void JobPage::end_watch() {
+  watch_.reset();
+  due_.reset();
+  tell_(std::nullopt, agents::Watch{0});
+}
+
+bool JobPage::has_fresh_data(Clock::time_point now) const {
+  return watch_->heard >= 2 * agents_ || now >= watch_->since + kUntilData;
+}
+
+void JobPage::publish(Clock::time_point now) {
+  const bool changed = view_.take_job_changed();
+  const nlohmann::json update = view_.update(now);
+  if (changed) feed_.publish(event("job", view_.job()));
+  if (!update.is_null()) feed_.publish(event("update", update));
+}
+
+void JobPage::act(Clock::time_point now, bool is_asked) {
+  if (!is_asked && (!due_ || now < *due_)) return;
+  const EventFeed::Wanted wanted = feed_.take_wanted();
+  const bool wants = wanted.watched || wanted.status || wanted.metrics;
+  if (!watch_ && !wants) return;
+  if (!watch_) begin_watch(now);
+  if (wants) watch_->until = now + kLinger;
+  if (now >= *due_) {
+    publish(now);
+    due_ = now + kBetweenUpdates;
+  }
+  if (wanted.snapshot) {
+    publish(now);  // what is in there counts as told
+    feed_.give_snapshot(event("job", view_.job()) + event("update", view_.everything(now)));
+  }
+  if ((wanted.status || wanted.metrics) && has_fresh_data(now)) {
+    publish(now);
+    if (wanted.status)
+      feed_.answer_status(view_.status(now).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (wanted.metrics) feed_.answer_metrics(view_.metrics());
+  }
+  if (now >= watch_->until) end_watch();
+}
+
+void JobPage::finish(int exit_status) {
+  const auto now = Clock::now();
+  view_.job_ended(exit_status, now);
+  if (watch_) {
+    act(now, true);
+    publish(now);
+    feed_.finish(now + kFarewell);
+  }
+  feed_.close();
+  on_port_.reset();
+  on_socket_.reset();
+}
+
+}  // namespace rueda

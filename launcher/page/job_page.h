@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of a job: what the loop of ruedarun tells it, and who is shown it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/control/membership/generation.h"
+#include "launcher/cli/options.h"
+#include "launcher/job/placement.h"
+#include "launcher/page/event_feed.h"
+#include "launcher/page/page_server.h"
+#include "launcher/protocol/agent_message.h"
+#include "launcher/view/job_view.h"
+
+namespace rueda {
+
+// Purpose: lets agents tell of their ranks while somebody watches, and gives the watchers what is new, five
+// times a second. Nothing is sent, and nothing is due, while nobody does. Owned by the main thread of the
+// supervisor; lives as long as the job.
+class JobPage {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Tell = std::function<void(std::optional<int> host, const agents::Message&)>;  // no host: all of them
+
+  // Null where the user wants none, or where no port is free. Throws UsageError where the user has named a
+  // port that cannot be had.
+  static std::unique_ptr<JobPage> of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
+                                         Tell tell);
+  ~JobPage();
+
+  // After the first agents of this machine have been forked: it makes threads.
+  void start();
+  // For the user: where the page is. Empty where the user need not know.
+  std::string line() const;
+
+  void add_host(const std::string& name) { view_.add_host(name); }
+  void note_ready(int host);  // its agent has come
+  void note_started(int host, const agents::Started& started) {
+    view_.started(started.rank, host, started.process);
+  }
+  void note_ended(int rank, bool is_lost, const std::string& words);
+  void note_generation(const Generation& generation);
+  // Observed or HostLoad of that host; other messages are none of its business.
+  void hear(int host, const agents::Message& message);
+
+  // Due at next_time(), and when descriptor() is readable: then somebody asks.
+  void act(Clock::time_point now, bool is_asked);
+  std::optional<Clock::time_point> next_time() const { return due_; }
+  int descriptor() const { return feed_.descriptor(); }
+  // The job is over. Those who watch are told, within a moment.
+  void finish(int exit_status);
+
+ private:
+  JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Tell tell);
+  void serve(const LaunchOptions& options);
+  void begin_watch(Clock::time_point now);
+  void end_watch();
+  void publish(Clock::time_point now);
+  bool has_fresh_data(Clock::time_point now) const;
+
+  // Since somebody watches.
+  struct Watch {
+    Clock::time_point since{};
+    Clock::time_point until{};  // nobody does any more: then it ends
+    std::size_t heard = 0;      // loads of hosts
+  };
+
+  const Tell tell_;
+  const bool shows_line_;
+  EventFeed feed_;
+  JobView view_;
+  std::unique_ptr<PageServer> on_port_;
+  std::unique_ptr<PageServer> on_socket_;
+  std::string socket_;      // its path; empty: none
+  std::size_t agents_ = 0;  // that have come
+  std::optional<std::uint64_t> generation_;
+  std::optional<Watch> watch_;
+  std::optional<Clock::time_point> due_;
+};
+
+}  // namespace rueda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may see the page of a job.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rueda {
+
+// Purpose: the token of a page, and what a request has to bring. A page of another site may send a browser
+// here, also under a name of its own that it points to this machine: such names are refused. A plain value.
+class PageAccess {
+ public:
+  enum class Verdict { allowed, no_token, wrong_origin };
+
+  // `host`, `port`: as the user gives them, or as chosen. Throws std::runtime_error where libsodium fails.
+  PageAccess(std::string host, int port);
+
+  const std::string& token() const { return token_; }
+  std::string url() const;
+  // Of a browser that has opened the page.
+  std::string cookie() const;
+
+  struct Heads {
+    std::string host, origin, cookie, token;  // the last one is in the address; empty: not there
+  };
+  Verdict judge(const Heads& heads) const;
+
+ private:
+  bool is_own(std::string_view host) const;
+  bool is_token(std::string_view text) const;
+  std::string cookie_name() const;
+
+  std::string host_;
+  int port_;
+  std::string token_;  // 32 hexadecimal digits
+};
+
+}  // namespace rueda

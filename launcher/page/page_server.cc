@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/page/page_server.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "launcher/page/page_assets.h"
+#include "launcher/page/page_connections.h"
+#include "launcher/system/signals.h"
+
+namespace rueda {
+namespace {
+
+using httplib::Request;
+using httplib::Response;
+
+constexpr int kUnauthorized = 401, kForbidden = 403, kNotFound = 404, kWrongMethod = 405, kBusy = 503;
+constexpr const char* kPlain = "text/plain; charset=utf-8";
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src "
+    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+void refuse(Response& response, int status, const char* why) {
+  response.status = status;
+  response.set_content(fmt::format("{}\n", why), kPlain);
+}
+
+void send(Response& response, const std::optional<std::string>& text, const char* type) {
+  if (!text) return refuse(response, kBusy, "ruedarun does not answer");
+  response.status = 200;
+  response.set_content(*text, type);
+}
+
+void send_events(Response& response, EventFeed& feed) {
+  std::optional<EventFeed::Reader> first = feed.begin();
+  if (!first) return refuse(response, kBusy, "too many watch this job");
+  response.status = 200;
+  response.set_chunked_content_provider(
+      "text/event-stream",
+      [&feed, reader = *first](std::size_t, httplib::DataSink& sink) mutable {
+        const std::optional<std::string> events = feed.next(reader);
+        if (events) return sink.write(events->data(), events->size());
+        sink.done();
+        return false;
+      },
+      [&feed](bool) { feed.end(); });
+}
+
+void send_asset(Response& response, std::string_view path) {
+  const std::string_view name = path == "/" ? "index.html" : path.substr(1);
+  const auto assets = page_assets();
+  const auto asset = std::ranges::find(assets, name, &PageAsset::name);
+  if (asset == assets.end()) return refuse(response, kNotFound, "no such page");
+  response.status = 200;
+  response.set_content(asset->text.data(), asset->text.size(), std::string(asset->content_type));
+}
+
+void answer(const Request& request, Response& response, EventFeed& feed) {
+  if (request.method != "GET" && request.method != "HEAD")
+    return refuse(response, kWrongMethod, "the page can only be read");
+  if (request.path == "/status") return send(response, feed.status(), "application/json");
+  if (request.path == "/metrics") return send(response, feed.metrics(), "text/plain; version=0.0.4");
+  if (request.path == "/events" && request.method == "GET") return send_events(response, feed);
+  send_asset(response, request.path);
+}
+
+// True where the request may go on.
+bool admit(const Request& request, Response& response, const PageAccess& access) {
+  const PageAccess::Verdict verdict = access.judge({.host = request.get_header_value("Host"),
+                                                    .origin = request.get_header_value("Origin"),
+                                                    .cookie = request.get_header_value("Cookie"),
+                                                    .token = request.get_param_value("token")});
+  switch (verdict) {
+    case PageAccess::Verdict::allowed:
+      if (request.path == "/") response.set_header("Set-Cookie", access.cookie());
+      return true;
+    case PageAccess::Verdict::no_token:
+      refuse(response, kUnauthorized, "the address has to carry the token that ruedarun has printed");
+      return false;
+    case PageAccess::Verdict::wrong_origin: break;
+  }
+  refuse(response, kForbidden, "another site has no access");
+  return false;
+}
+
+std::unique_ptr<PageConnections> make_connections() {
+  auto connections = std::make_unique<PageConnections>();
+  // Two programs must not share a port, as httplib would let them.
+  connections->set_socket_options([](int socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  connections->set_payload_max_length(0);
+  connections->set_tcp_nodelay(true);
+  connections->set_default_headers({{"Cache-Control", "no-store"},
+                                    {"Content-Security-Policy", kPolicy},
+                                    {"X-Content-Type-Options", "nosniff"},
+                                    {"Referrer-Policy", "no-referrer"}});
+  return connections;
+}
+
+[[noreturn]] void cannot_bind(int error) {
+  throw std::system_error(error != 0 ? error : EADDRNOTAVAIL, std::generic_category());
+}
+
+}  // namespace
+
+PageServer::PageServer(std::unique_ptr<PageConnections> connections, std::unique_ptr<PageAccess> access,
+                       EventFeed& feed)
+    : access_(std::move(access)), connections_(std::move(connections)) {
+  connections_->set_pre_routing_handler([this, &feed](const Request& request, Response& response) {
+    if (!access_ || admit(request, response, *access_)) answer(request, response, feed);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+}
+
+std::unique_ptr<PageServer> PageServer::on_port(const std::string& host, int port, EventFeed& feed) {
+  auto connections = make_connections();
+  errno = 0;
+  if (port == 0)
+    port = connections->bind_to_any_port(host);
+  else if (!connections->bind_to_port(host, port))
+    port = -1;
+  if (port <= 0) cannot_bind(errno);
+  auto access = std::make_unique<PageAccess>(host, port);
+  return std::unique_ptr<PageServer>(new PageServer(std::move(connections), std::move(access), feed));
+}
+
+std::unique_ptr<PageServer> PageServer::on_socket(const std::string& path, EventFeed& feed) {
+  auto connections = make_connections();
+  connections->set_address_family(AF_UNIX);
+  connections->set_tcp_nodelay(false);
+  errno = 0;
+  constexpr int kNoPort = 80;  // httplib wants one
+  if (!connections->bind_to_port(path, kNoPort)) cannot_bind(errno);
+  return std::unique_ptr<PageServer>(new PageServer(std::move(connections), nullptr, feed));
+}
+
+PageServer::~PageServer() { stop(); }
+
+// The threads get no signals: they are for the loop.
+void PageServer::start() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  accepting_ = std::thread([this] { connections_->serve(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void PageServer::stop() {
+  connections_->end();
+  if (accepting_.joinable()) accepting_.join();
+}
+
+}  // namespace rueda

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The HTTP server of a job's page.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "launcher/page/event_feed.h"
+#include "launcher/page/page_access.h"
+
+namespace rueda {
+
+class PageConnections;
+
+// Purpose: answers browsers on a TCP port, and `ruedarun --status` on a Unix socket, with what an EventFeed
+// has. It has a thread that accepts, and one for each connection, 24 at most. Nothing that a client does
+// keeps the loop of ruedarun from its work. Owned by the main thread of the supervisor.
+class PageServer {
+ public:
+  // Binds at once. `port` 0: a free one. Throws std::system_error where the address cannot be had.
+  static std::unique_ptr<PageServer> on_port(const std::string& host, int port, EventFeed& feed);
+  // Who may open the socket may see the job.
+  static std::unique_ptr<PageServer> on_socket(const std::string& path, EventFeed& feed);
+  ~PageServer();
+
+  // Requests are answered from now on.
+  void start();
+  // Ends all connections. The feed is closed.
+  void stop();
+  std::string url() const { return access_ ? access_->url() : ""; }
+
+ private:
+  PageServer(std::unique_ptr<PageConnections> connections, std::unique_ptr<PageAccess> access,
+             EventFeed& feed);
+
+  std::unique_ptr<PageAccess> access_;  // null: everybody has access
+  std::unique_ptr<PageConnections> connections_;
+  std::thread accepting_;
+};
+
+}  // namespace rueda

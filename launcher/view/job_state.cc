@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/job_state.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace rueda {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostLate = 16;  // ranks in the list
+
+double rounded(double value, double unit) { return std::round(value / unit) * unit; }
+
+double per_second(std::uint64_t now, std::uint64_t before, std::int64_t nanoseconds) {
+  if (nanoseconds <= 0 || now < before) return 0;
+  return std::round(static_cast<double>(now - before) * 1e9 / static_cast<double>(nanoseconds));
+}
+
+json late_as_json(const LateRank& late) {
+  json entry{{"rank", late.rank},
+             {"late_ms", rounded(late.late_ms, 1e-3)},
+             {"share", rounded(late.share, 1e-3)},
+             {"score_best", rounded(late.score_best, 1e-3)},
+             {"score_own", rounded(late.score_own, 1e-3)},
+             {"histogram", late.histogram}};
+  if (!late.since_step) return entry;
+  entry["since_step"] = *late.since_step;
+  entry["since"] = feed_seconds(late.since_ns);
+  entry["phase"] = name_of(late.phase);
+  return entry;
+}
+
+}  // namespace
+
+std::string name_of(RankState state) {
+  constexpr std::array<std::string_view, 4> kNames{"starting", "running", "ended", "lost"};
+  return std::string(kNames[static_cast<std::size_t>(state)]);
+}
+
+Analysis analysis_of(const std::deque<CommonWait>& waits) {
+  Analysis analysis{.lateness = lateness_of(waits)};
+  auto& ranks = analysis.lateness.ranks;
+  ranks.resize(std::min(ranks.size(), kMostLate));
+  for (const LateRank& late : ranks)
+    if (late.since_step) analysis.what_ifs.push_back(without_lateness(waits, late.rank));
+  return analysis;
+}
+
+double feed_seconds(std::int64_t job_ns) { return std::round(static_cast<double>(job_ns) * 1e-4) / 1e5; }
+
+json as_json(const ShownSpan& span) {
+  return json::array({span.rank, span.moves ? "moves" : name_of(span.span.phase), span.span.step,
+                      feed_seconds(span.span.begin_ns), feed_seconds(span.span.end_ns)});
+}
+
+json as_json(const JobEvent& event) {
+  json entry{{"at", event.at}, {"kind", event.kind}, {"text", event.text}};
+  if (event.rank >= 0) entry["rank"] = event.rank;
+  return entry;
+}
+
+json as_json(int number, const RankView& rank) {
+  return {{"rank", number},
+          {"host", rank.host},
+          {"process", rank.process},
+          {"state", name_of(rank.state)},
+          {"words", rank.words}};
+}
+
+json facts_as_json(const HostView& host) {
+  json cards = json::array();
+  for (const agents::HostLoad::Card& card : host.load.cards)
+    cards.push_back({{"name", card.name}, {"limit_bytes_per_s", card.limit}});
+  return {{"name", host.name},
+          {"cores", host.load.cores},
+          {"memory_bytes", host.load.memory_bytes},
+          {"cards", std::move(cards)}};
+}
+
+json load_as_json(const HostView& host) {
+  json cards = json::array();
+  const std::int64_t took = host.load.now_ns - host.before.now_ns;
+  for (const agents::HostLoad::Card& card : host.load.cards) {
+    const auto before = std::ranges::find(host.before.cards, card.name, &agents::HostLoad::Card::name);
+    if (before == host.before.cards.end()) continue;
+    cards.push_back({{"name", card.name},
+                     {"sent_per_s", per_second(card.sent_bytes, before->sent_bytes, took)},
+                     {"received_per_s", per_second(card.received_bytes, before->received_bytes, took)}});
+  }
+  return {{"name", host.name},
+          {"busy", rounded(host.load.busy, 1e-3)},
+          {"memory_used", host.load.memory_used},
+          {"load", host.load.load},
+          {"cards", std::move(cards)}};
+}
+
+json as_json(const Analysis& analysis) {
+  json ranks = json::array(), what_ifs = json::array();
+  for (const LateRank& late : analysis.lateness.ranks) ranks.push_back(late_as_json(late));
+  for (const WhatIf& what_if : analysis.what_ifs)
+    what_ifs.push_back({{"rank", what_if.rank}, {"faster_percent", rounded(what_if.faster_percent, 0.1)}});
+  return {{"steps", analysis.lateness.steps}, {"ranks", std::move(ranks)}, {"what_if", std::move(what_ifs)}};
+}
+
+}  // namespace rueda

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks, hosts and events of a job, as the page shows them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/protocol/observation.h"
+#include "launcher/view/lateness.h"
+#include "launcher/view/step_times.h"
+#include "launcher/view/what_if.h"
+
+namespace rueda {
+
+enum class RankState { starting, running, ended, lost };
+
+struct RankView {
+  RankState state = RankState::starting;
+  int host = 0;
+  int process = 0;
+  std::string words;                // of its end
+  bool is_heard = false;            // the agent has told of it
+  agents::Observed observed;        // the last one, without its history
+  std::int64_t phase_since_ns = 0;  // time of the job
+};
+
+struct HostView {
+  std::string name;
+  agents::HostLoad load;  // the last one
+  agents::HostLoad before;
+  bool is_heard = false;
+};
+
+struct JobEvent {
+  double at = 0;  // Unix seconds
+  std::string kind;
+  int rank = -1;  // -1: of no rank
+  std::string text;
+};
+
+// Of the last steps.
+struct Analysis {
+  Lateness lateness;
+  std::vector<WhatIf> what_ifs;
+};
+Analysis analysis_of(const std::deque<CommonWait>& waits);
+
+std::string name_of(RankState state);
+
+// Rounded to 10 microseconds: seconds of a time of the job.
+double feed_seconds(std::int64_t job_ns);
+nlohmann::json as_json(const ShownSpan& span);
+nlohmann::json as_json(const JobEvent& event);
+nlohmann::json as_json(int number, const RankView& rank);
+// What stays the same, and what changes.
+nlohmann::json facts_as_json(const HostView& host);
+nlohmann::json load_as_json(const HostView& host);
+nlohmann::json as_json(const Analysis& analysis);
+
+}  // namespace rueda

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/job_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come later
+constexpr std::size_t kMostNewSpans = 8000;  // in one update
+constexpr std::size_t kMostEvents = 500;
+constexpr auto kLeastStall = 5s;
+constexpr auto kStallBeforeSteps = 30s;
+constexpr double kStepsOfStall = 10;
+constexpr double kStraggler = 0.05;  // of a step's own time: lateness that is an event
+constexpr std::size_t kStepsOfStraggler = 20;
+constexpr std::int64_t kFarthest = std::int64_t{1} << 61;  // of times that may be added
+
+bool is_sane(const agents::Observed::Span& span) {
+  return span.begin_ns > -kFarthest && span.end_ns < kFarthest && span.begin_ns <= span.end_ns;
+}
+
+// An agent may not have told of it yet.
+bool may_train(const RankView& rank) {
+  const bool lives = rank.state == RankState::starting || rank.state == RankState::running;
+  return lives && (rank.observed.has_training || !rank.is_heard);
+}
+
+}  // namespace
+
+std::int64_t JobView::job_ns(Time now) const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now - facts_.started).count();
+}
+
+double JobView::unix_seconds(Time now) const {
+  return facts_.started_at + std::chrono::duration<double>(now - facts_.started).count();
+}
+
+void JobView::note_event(std::string kind, int rank, std::string text, Time now) {
+  if (events_.size() < kMostEvents)
+    events_.push_back({unix_seconds(now), std::move(kind), rank, std::move(text)});
+}
+
+void JobView::add_host(const std::string& name) {
+  hosts_.push_back({.name = name, .load = {}, .before = {}});
+  news_.job = true;
+}
+
+void JobView::add_rank(int rank, int host) {
+  ranks_[rank].host = host;
+  expect_ranks();
+  news_.job = true;
+}
+
+void JobView::started(int rank, int host, int process) {
+  RankView& about = ranks_[rank];
+  about.host = host;
+  about.process = process;
+  if (about.state == RankState::starting) about.state = RankState::running;
+  expect_ranks();
+  news_.job = true;
+}
+
+void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) {
+  RankView& about = ranks_[rank];
+  if (about.state == RankState::ended || about.state == RankState::lost) return;
+  about.state = is_lost ? RankState::lost : RankState::ended;
+  about.words = words;
+  expect_ranks();
+  curves_.note_end(rank);
+  if (is_lost) {
+    ++membership_.lost;
+    note_event("lost", rank, words, now);
+  }
+  news_.job = true;
+}
+
+void JobView::generation(std::uint64_t number, const std::set<int>& members, Time now) {
+  if (number == membership_.generation && members == membership_.members) return;
+  const bool is_first = membership_.members.empty();
+  for (const int rank : members) {
+    if (is_first || membership_.members.contains(rank)) continue;
+    ++membership_.joined;
+    note_event("joined", rank, fmt::format("rank {} has joined", rank), now);
+  }
+  if (!is_first)
+    note_event("generation", -1, fmt::format("generation {} has {} ranks", number, members.size()), now);
+  membership_.generation = number;
+  membership_.members = members;
+  news_.job = true;
+}
+
+void JobView::job_ended(int exit_status, Time now) {
+  settle_line(now);
+  membership_.is_over = true;
+  note_event("end", -1, fmt::format("the job has ended with status {}", exit_status), now);
+  if (line_.state == LineState::lost) return;  // its words say more
+  line_.state = LineState::ended;
+  line_.words = fmt::format("status {}", exit_status);
+}
+
+void JobView::hear(int host, const agents::Observed& news, Time now) {
+  const auto found = ranks_.find(news.rank);
+  if (found == ranks_.end() || found->second.host != host) return;
+  RankView& rank = found->second;
+  const auto is_far = [](std::int64_t time) { return time <= -kFarthest || time >= kFarthest; };
+  if (is_far(news.now_ns) || is_far(news.clock_offset_ns) || is_far(news.phase_since_ns)) return;
+  clock_.note(host, news.now_ns, job_ns(now));
+  const bool changed = !rank.is_heard || rank.observed.has_training != news.has_training;
+  rank.is_heard = true;
+  rank.observed.has_training = news.has_training;
+  if (changed) expect_ranks();
+  hear_spans(news.rank, news, now);
+  for (const agents::Observed::Curve& curve : news.curves) curves_.add(news.rank, curve, now);
+  rank.observed = news;
+  rank.observed.spans.clear();
+  rank.observed.curves.clear();
+  rank.phase_since_ns = clock_.job_time(host, news.phase_since_ns, news.clock_offset_ns);
+}
+
+void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
+  const int host = ranks_.at(rank).host;
+  const bool sets_pace = rank == pace_rank();
+  for (const agents::Observed::Span& span : news.spans) {
+    if (!is_sane(span)) continue;
+    const RankSpan own{span.phase, span.step, clock_.job_time(host, span.begin_ns, news.clock_offset_ns),
+                       clock_.job_time(host, span.end_ns, news.clock_offset_ns)};
+    if (sets_pace) pace_.add(rank, own.step, own.begin_ns);
+    times_.add(rank, own, now);
+  }
+}
+
+void JobView::hear(int host, const agents::HostLoad& load, Time now) {
+  if (host < 0 || static_cast<std::size_t>(host) >= hosts_.size()) return;
+  HostView& about = hosts_[static_cast<std::size_t>(host)];
+  const auto cards = [](const agents::HostLoad& of) {
+    std::vector<std::string> names;
+    for (const agents::HostLoad::Card& card : of.cards) names.push_back(card.name);
+    return names;
+  };
+  if (!about.is_heard || about.load.cores != load.cores || about.load.memory_bytes != load.memory_bytes ||
+      cards(about.load) != cards(load))
+    news_.job = true;
+  clock_.note(host, std::clamp(load.now_ns, -kFarthest, kFarthest), job_ns(now));
+  about.before = std::exchange(about.load, load);
+  if (!about.is_heard) about.before = load;
+  about.is_heard = true;
+  if (facts_.card_limit > 0)
+    for (agents::HostLoad::Card& card : about.load.cards) card.limit = facts_.card_limit;
+  news_.hosts.insert(host);
+}
+
+// The first rank that tells its steps; it has the speed of all.
+int JobView::pace_rank() const {
+  const auto found = std::ranges::find_if(ranks_, [](const auto& each) { return may_train(each.second); });
+  return found == ranks_.end() ? -1 : found->first;
+}
+
+void JobView::expect_ranks() {
+  const auto count = std::ranges::count_if(ranks_, [](const auto& each) { return may_train(each.second); });
+  times_.expect(std::max(1, static_cast<int>(count)));
+}
+
+std::size_t JobView::count(RankState state) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ranks_, [&](const auto& each) { return each.second.state == state; }));
+}
+
+bool JobView::all_over() const {
+  return !ranks_.empty() && count(RankState::ended) + count(RankState::lost) == ranks_.size();
+}
+
+void JobView::analyse(Time now) {
+  times_.act(now);
+  for (const ShownSpan& span : times_.take_shown()) {
+    news_.spans.push_back(span);
+    spans_.push_back(span);
+    if (spans_.size() > kMostSpans) spans_.pop_front();
+  }
+  if (news_.spans.size() > kMostNewSpans)
+    news_.spans.erase(news_.spans.begin(), news_.spans.end() - kMostNewSpans);
+  if (times_.completed() == analysed_.waits || now < analysed_.at + 500ms) return;
+  analysed_.waits = times_.completed();
+  analysed_.at = now;
+  analysed_.analysis = analysis_of(times_.waits());
+  news_.analysis = true;
+  tell_straggler(now);
+}
+
+// Once, until it has been punctual again.
+void JobView::tell_straggler(Time now) {
+  const Lateness& late = analysed_.analysis.lateness;
+  if (late.ranks.empty() || late.steps < kStepsOfStraggler) return;
+  const LateRank& worst = late.ranks.front();
+  const double limit = kStraggler * late.own_ms;
+  if (worst.late_ms < limit / 2) analysed_.straggler = -1;
+  if (!worst.since_step || worst.late_ms < limit || analysed_.straggler == worst.rank) return;
+  analysed_.straggler = worst.rank;
+  note_event("straggler", worst.rank,
+             fmt::format("rank {} on {} is late since step {}: {:.1f} ms a step, in {}", worst.rank,
+                         hosts_.at(static_cast<std::size_t>(ranks_.at(worst.rank).host)).name,
+                         with_commas(*worst.since_step), worst.late_ms, name_of(worst.phase)),
+             now);
+}
+
+// Ranks that others wait for. Nobody does while the model is evaluated or saved.
+Culprit JobView::stopped_by() const {
+  Culprit culprit;
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.state != RankState::running || !rank.observed.has_training) continue;
+    if (rank.observed.phase == Phase::wait || culprit.rank >= 0) continue;
+    culprit = {number, std::string(name_of(rank.observed.phase))};
+  }
+  return culprit;
+}
+
+void JobView::look_for_stall(Time now) {
+  const std::uint64_t step = line_.progress.step;
+  const bool was_away = now > stall_.looked + kLeastStall;  // nobody has watched meanwhile
+  if (step != stall_.step || was_away) stall_ = {.step = step, .since = now};
+  stall_.looked = now;
+  bool some_wait = false, some_save = false;
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.state != RankState::running || !rank.observed.has_training) continue;
+    const Phase phase = rank.observed.phase;
+    some_wait = some_wait || phase == Phase::wait;
+    some_save = some_save || phase == Phase::evaluation || phase == Phase::checkpoint;
+  }
+  const std::chrono::duration<double> several(kStepsOfStall * line_.progress.step_ms * 1e-3);
+  const auto limit = line_.progress.step_ms > 0
+                         ? std::max<std::chrono::duration<double>>(kLeastStall, several)
+                         : std::chrono::duration<double>(kStallBeforeSteps);
+  if (!some_wait || some_save || now - stall_.since < limit) return;
+  line_.state = LineState::stalled;
+  line_.still_s = std::chrono::duration<double>(now - stall_.since).count();
+  line_.culprit = stopped_by();
+  if (!std::exchange(stall_.is_told, true)) note_event("stall", line_.culprit.rank, in_words(line_), now);
+}
+
+// Steps, speed and the end that follow from them.
+void JobView::measure(Time now) {
+  Progress progress;
+  bool first = true;
+  double samples = 0;
+  line_.has_steps = false;
+  for (const auto& [number, rank] : ranks_) {
+    const agents::Observed& news = rank.observed;
+    const bool counts = rank.state == RankState::running || all_over();
+    if (!news.has_training || !counts ||
+        (news.step == 0 && news.total_steps == 0 && news.phase == Phase::other))
+      continue;
+    line_.has_steps = true;
+    progress.step = std::exchange(first, false) ? news.step : std::min(progress.step, news.step);
+    progress.total = std::max(progress.total, news.total_steps);
+    samples += static_cast<double>(news.samples_per_step);
+  }
+  progress.step_ms = pace_.step_ms();
+  if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
+  if (progress.step_ms > 0 && progress.total > progress.step && !all_over())
+    progress.ends_at = std::round(unix_seconds(now) + static_cast<double>(progress.total - progress.step) *
+                                                          progress.step_ms * 1e-3);
+  progress.wait_ms = analysed_.analysis.lateness.wait_ms;
+  line_.progress = progress;
+}
+
+void JobView::settle_line(Time now) {
+  line_.now_at = unix_seconds(now);
+  measure(now);
+  if (membership_.is_over) return;
+  line_.culprit = {};
+  line_.words.clear();
+  const auto lost =
+      std::ranges::find_if(ranks_, [](const auto& each) { return each.second.state == RankState::lost; });
+  if (lost != ranks_.end() && !facts_.elastic) {
+    line_.state = LineState::lost;
+    line_.words = lost->second.words;
+  } else if (const std::size_t starting = count(RankState::starting); starting > 0 && lost == ranks_.end()) {
+    line_.state = LineState::starting;
+    line_.words = fmt::format("{} of {} ranks run", ranks_.size() - starting, ranks_.size());
+  } else {
+    settle_running(now);
+  }
+  if (line_.state != LineState::running) line_.progress.ends_at = 0;
+}
+
+void JobView::settle_running(Time now) {
+  line_.state = LineState::running;
+  if (!line_.has_steps) {
+    const std::size_t running = count(RankState::running);
+    line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");
+  }
+  const auto& late = analysed_.analysis.lateness.ranks;
+  if (!late.empty() && late.front().since_step)
+    line_.culprit = {late.front().rank, std::string(name_of(late.front().phase))};
+  look_for_stall(now);
+}
+
+}  // namespace rueda

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobView as JSON, and as text for Prometheus.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "launcher/view/job_view.h"
+
+namespace rueda {
+namespace {
+
+using nlohmann::json;
+
+json as_json(const LineFacts& line) { return {{"state", name_of(line.state)}, {"text", in_words(line)}}; }
+
+json as_json(const Progress& progress) {
+  const auto rounded = [](double value) { return std::round(value * 1e3) / 1e3; };
+  json entry{{"step", progress.step},
+             {"total", progress.total},
+             {"samples_per_s", rounded(progress.samples_per_s)},
+             {"step_ms", rounded(progress.step_ms)},
+             {"wait_ms", rounded(progress.wait_ms)}};
+  if (progress.ends_at > 0) entry["ends_at"] = progress.ends_at;
+  return entry;
+}
+
+template <class List, class Make>
+json list_of(const List& items, Make make) {
+  json list = json::array();
+  for (const auto& item : items) list.push_back(make(item));
+  return list;
+}
+
+// As the text format of Prometheus has it.
+std::string label_value(const std::string& text) {
+  std::string value;
+  for (const char letter : text) {
+    if (letter == '\\' || letter == '"') value += '\\';
+    value += letter == '\n' ? ' ' : letter;
+  }
+  return value;
+}
+
+// A family of samples, each with its labels.
+class Family {
+ public:
+  Family(std::string name, const std::string& help, const std::string& type)
+      : name_(std::move(name)), text_(fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name_, help, type)) {}
+
+  void add(const std::string& labels, double value) {
+    if (std::isfinite(value)) samples_ += fmt::format("{}{} {}\n", name_, labels, value);
+  }
+  // Empty without samples.
+  std::string text() const { return samples_.empty() ? "" : text_ + samples_; }
+
+ private:
+  std::string name_, text_, samples_;
+};
+
+std::string one_gauge(const std::string& name, const std::string& help, double value) {
+  Family family(name, help, "gauge");
+  family.add("", value);
+  return family.text();
+}
+
+std::string metrics_of(const std::vector<HostView>& hosts) {
+  Family busy("rueda_host_cpu_busy_ratio", "Busy share of the host's processors.", "gauge");
+  Family used("rueda_host_memory_used_bytes", "Memory in use on the host.", "gauge");
+  Family memory("rueda_host_memory_bytes", "Memory of the host.", "gauge");
+  Family sent("rueda_card_sent_bytes_total", "Bytes that a network card has sent.", "counter");
+  Family received("rueda_card_received_bytes_total", "Bytes that a network card has received.", "counter");
+  for (const HostView& host : hosts) {
+    if (!host.is_heard) continue;
+    const std::string labels = fmt::format("host=\"{}\"", label_value(host.name));
+    busy.add("{" + labels + "}", host.load.busy);
+    used.add("{" + labels + "}", static_cast<double>(host.load.memory_used));
+    memory.add("{" + labels + "}", static_cast<double>(host.load.memory_bytes));
+    for (const agents::HostLoad::Card& card : host.load.cards) {
+      const std::string of_card = fmt::format("{{{},card=\"{}\"}}", labels, label_value(card.name));
+      sent.add(of_card, static_cast<double>(card.sent_bytes));
+      received.add(of_card, static_cast<double>(card.received_bytes));
+    }
+  }
+  return busy.text() + used.text() + memory.text() + sent.text() + received.text();
+}
+
+std::string metrics_of(const std::map<int, RankView>& ranks) {
+  Family steps("rueda_job_rank_step", "Steps that a rank has ended.", "gauge");
+  Family resident("rueda_job_rank_resident_bytes", "Memory of a rank's process.", "gauge");
+  Family cpu("rueda_job_rank_cpu_seconds_total", "Processor time of a rank's process.", "counter");
+  for (const auto& [number, rank] : ranks) {
+    if (!rank.is_heard) continue;
+    const std::string labels = fmt::format("{{rank=\"{}\"}}", number);
+    if (rank.observed.has_training) steps.add(labels, static_cast<double>(rank.observed.step));
+    resident.add(labels, static_cast<double>(rank.observed.resident_bytes));
+    cpu.add(labels, rank.observed.cpu_seconds);
+  }
+  return steps.text() + resident.text() + cpu.text();
+}
+
+}  // namespace
+
+json JobView::job() const {
+  json ranks = json::array();
+  int spares = 0;
+  for (const auto& [number, rank] : ranks_) {
+    ranks.push_back(rueda::as_json(number, rank));
+    const std::string& host = hosts_.at(static_cast<std::size_t>(rank.host)).name;
+    ranks.back()["host"] = host;
+    if (rank.state == RankState::running && !membership_.members.empty() &&
+        !membership_.members.contains(number))
+      ++spares;
+  }
+  return {{"version", 1},
+          {"command", facts_.command},
+          {"started_at", facts_.started_at},
+          {"elastic", facts_.elastic},
+          {"generation", membership_.generation},
+          {"spares", spares},
+          {"lost", membership_.lost},
+          {"joined", membership_.joined},
+          {"ranks", std::move(ranks)},
+          {"hosts", list_of(hosts_, [](const HostView& host) { return facts_as_json(host); })}};
+}
+
+json JobView::update(Time now) {
+  analyse(now);
+  settle_line(now);
+  json news = json::object();
+  if (std::string line = in_words(line_); line != news_.line) {
+    news["line"] = as_json(line_);
+    news_.line = std::move(line);
+  }
+  if (line_.has_steps && line_.progress != news_.progress) {
+    news["progress"] = as_json(line_.progress);
+    news_.progress = line_.progress;
+  }
+  if (json scalars = curves_.take_new(now); !scalars.empty()) news["scalars"] = std::move(scalars);
+  if (!news_.spans.empty())
+    news["spans"] =
+        list_of(std::exchange(news_.spans, {}), [](const auto& span) { return rueda::as_json(span); });
+  if (std::exchange(news_.analysis, false)) news["late"] = rueda::as_json(analysed_.analysis);
+  if (!news_.hosts.empty())
+    news["hosts"] = list_of(std::exchange(news_.hosts, {}), [this](int host) {
+      return load_as_json(hosts_[static_cast<std::size_t>(host)]);
+    });
+  if (news_.events_told < events_.size())
+    news["events"] = list_of(
+        std::vector<JobEvent>(
+            events_.begin() + static_cast<std::ptrdiff_t>(std::exchange(news_.events_told, events_.size())),
+            events_.end()),
+        [](const auto& event) { return rueda::as_json(event); });
+  if (news.empty()) return nullptr;
+  news["now"] = feed_seconds(job_ns(now));
+  return news;
+}
+
+json JobView::everything(Time now) const {
+  json all{{"now", feed_seconds(job_ns(now))}, {"line", as_json(line_)}};
+  if (line_.has_steps) all["progress"] = as_json(line_.progress);
+  all["scalars"] = curves_.all();
+  all["spans"] = list_of(spans_, [](const auto& span) { return rueda::as_json(span); });
+  if (!analysed_.analysis.lateness.ranks.empty()) all["late"] = rueda::as_json(analysed_.analysis);
+  all["hosts"] = json::array();
+  for (const HostView& host : hosts_)
+    if (host.is_heard) all["hosts"].push_back(load_as_json(host));
+  all["events"] =
+      list_of(std::vector<JobEvent>(events_.begin(),
+                                    events_.begin() + static_cast<std::ptrdiff_t>(news_.events_told)),
+              [](const auto& event) { return rueda::as_json(event); });
+  return all;
+}
+
+json JobView::rank_status(int number, const RankView& rank, Time now) const {
+  json entry = rueda::as_json(number, rank);
+  entry["host"] = hosts_.at(static_cast<std::size_t>(rank.host)).name;
+  if (!rank.is_heard) return entry;
+  entry["resident_bytes"] = rank.observed.resident_bytes;
+  entry["cpu_seconds"] = rank.observed.cpu_seconds;
+  if (!rank.observed.has_training) return entry;
+  entry["step"] = rank.observed.step;
+  entry["phase"] = name_of(rank.observed.phase);
+  entry["phase_for"] = std::max(0.0, feed_seconds(job_ns(now) - rank.phase_since_ns));
+  const auto& late = analysed_.analysis.lateness.ranks;
+  const auto found = std::ranges::find(late, number, &LateRank::rank);
+  if (found != late.end()) entry["late_ms"] = std::round(found->late_ms * 1e3) / 1e3;
+  return entry;
+}
+
+json JobView::status(Time now) const {
+  json ranks = json::array();
+  for (const auto& [number, rank] : ranks_) ranks.push_back(rank_status(number, rank, now));
+  return {{"job", job()}, {"update", everything(now)}, {"ranks", std::move(ranks)}};
+}
+
+std::string JobView::metrics() const {
+  Family states("rueda_job_ranks", "Ranks of the job.", "gauge");
+  for (const RankState state : {RankState::starting, RankState::running, RankState::ended, RankState::lost})
+    states.add(fmt::format("{{state=\"{}\"}}", name_of(state)), static_cast<double>(count(state)));
+  std::string text = states.text();
+  text += one_gauge("rueda_job_generation", "Generation of the job.",
+                    static_cast<double>(membership_.generation));
+  if (line_.has_steps) {
+    const Progress& progress = line_.progress;
+    text +=
+        one_gauge("rueda_job_step", "Steps that all ranks have ended.", static_cast<double>(progress.step));
+    text += one_gauge("rueda_job_total_steps", "Steps of the run; 0: unknown.",
+                      static_cast<double>(progress.total));
+    text += one_gauge("rueda_job_samples_per_second", "Samples of all ranks.", progress.samples_per_s);
+    text += one_gauge("rueda_job_step_seconds", "Mean time of a step.", progress.step_ms * 1e-3);
+    text +=
+        one_gauge("rueda_job_wait_seconds", "Wait for the last rank, of a step.", progress.wait_ms * 1e-3);
+  }
+  Family late("rueda_job_rank_late_seconds", "Mean lateness of a rank, of a step.", "gauge");
+  for (const LateRank& rank : analysed_.analysis.lateness.ranks)
+    late.add(fmt::format("{{rank=\"{}\"}}", rank.rank), rank.late_ms * 1e-3);
+  Family scalars("rueda_job_scalar", "Last value of a curve.", "gauge");
+  for (const auto& [tag, value] : curves_.last_values())
+    scalars.add(fmt::format("{{tag=\"{}\"}}", label_value(tag)), value);
+  return text + late.text() + scalars.text() + metrics_of(ranks_) + metrics_of(hosts_);
+}
+
+}  // namespace rueda

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rank makes the others wait, since when, and by which phase.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "launcher/view/step_times.h"
+
+namespace rueda {
+
+inline constexpr std::size_t kRecentSteps = 100;
+// Of arrivals after the first rank's, in ms: below 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, and more.
+inline constexpr std::array<double, 9> kLatenessBounds{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
+
+// A rank in the last steps. Times are those of a step.
+struct LateRank {
+  int rank = 0;
+  double late_ms = 0;                         // mean of its arrivals less the median arrival; 0 at least
+  double share = 0;                           // of steps: it was the last one
+  double score_best = 1;                      // the fastest rank's own time, in its own
+  double score_own = 1;                       // the own time of its best tenth of all steps, in its own now
+  std::optional<std::uint64_t> since_step{};  // the first step of its lateness, where it is late
+  std::int64_t since_ns = 0;                  // its arrival there
+  Phase phase = Phase::other;                 // it exceeds the median of the other ranks most
+  std::array<std::uint32_t, kLatenessBounds.size() + 1> histogram{};
+};
+
+struct Lateness {
+  std::size_t steps = 0;        // so many are looked at
+  double wait_ms = 0;           // mean of the last arrival less the median one: for so long others wait
+  double own_ms = 0;            // median rank's own time
+  std::vector<LateRank> ranks;  // the latest first
+};
+
+// Of the last kRecentSteps steps; the moment and the best time of all steps that are there. Pure.
+Lateness lateness_of(const std::deque<CommonWait>& waits);
+
+// The first number after the greatest change of the mean; 0 where it does not change. Single outliers count
+// as much as the 95th percentile.
+std::size_t change_point(std::vector<double> values);
+
+// The waits of the last steps.
+std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps);
+
+// Of numbers in any order; 0 of none.
+double median_of(std::vector<double> values);
+
+}  // namespace rueda

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/progress.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <ctime>
+#include <string_view>
+
+namespace rueda {
+namespace {
+
+constexpr std::size_t kSteps = 100;
+constexpr double kNotable = 0.01;  // of a step: waits below are not told
+constexpr double kDay = 86'400;
+
+std::string time_in_words(double at, double now) {
+  const auto seconds = static_cast<std::time_t>(at);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  return at - now < kDay ? fmt::format("at {:%H:%M}", local) : fmt::format("on {:%d %b at %H:%M}", local);
+}
+
+std::string progress_in_words(const Progress& progress, double now) {
+  std::string text = fmt::format(", step {}", with_commas(progress.step));
+  if (progress.total > 0) text += fmt::format(" of {}", with_commas(progress.total));
+  if (progress.samples_per_s > 0)
+    text += fmt::format(", {:.{}f} samples/s", progress.samples_per_s, progress.samples_per_s < 100 ? 1 : 0);
+  else if (progress.step_ms > 0)
+    text += fmt::format(", {:.1f} ms a step", progress.step_ms);
+  if (progress.ends_at > 0) text += fmt::format(", ends {}", time_in_words(progress.ends_at, now));
+  return text;
+}
+
+}  // namespace
+
+void Pace::add(int rank, std::uint64_t step, std::int64_t begin_ns) {
+  if (rank != rank_ || (!begins_.empty() && step < begins_.back().step)) begins_.clear();
+  rank_ = rank;
+  if (!begins_.empty() && begins_.back().step == step) return;
+  begins_.push_back({step, begin_ns});
+  if (begins_.size() > kSteps + 1) begins_.pop_front();
+}
+
+double Pace::step_ms() const {
+  if (begins_.size() < 2) return 0;
+  const Begin &first = begins_.front(), &last = begins_.back();
+  return static_cast<double>(last.at_ns - first.at_ns) * 1e-6 / static_cast<double>(last.step - first.step);
+}
+
+std::string name_of(LineState state) {
+  constexpr std::array<std::string_view, 5> kNames{"starting", "running", "stalled", "ended", "lost"};
+  return std::string(kNames[static_cast<std::size_t>(state)]);
+}
+
+std::string with_commas(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string in_words(const LineFacts& facts) {
+  const Progress& progress = facts.progress;
+  std::string text = name_of(facts.state);
+  if (facts.has_steps)
+    text += progress_in_words(progress, facts.state == LineState::running ? facts.now_at : 0);
+  if (facts.state == LineState::stalled) {
+    text += fmt::format("; no step for {:.0f} s", facts.still_s);
+    text += facts.culprit.rank >= 0
+                ? fmt::format(", the others wait for rank {} ({})", facts.culprit.rank, facts.culprit.phase)
+                : ", all ranks wait for results";
+  } else if (facts.state == LineState::running && facts.culprit.rank >= 0 && progress.wait_ms > 0 &&
+             progress.wait_ms > kNotable * progress.step_ms) {
+    text += fmt::format("; {:.1f} ms a step waiting for rank {} ({})", progress.wait_ms, facts.culprit.rank,
+                        facts.culprit.phase);
+  }
+  return facts.words.empty() ? text : fmt::format("{}: {}", text, facts.words);
+}
+
+}  // namespace rueda

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast the job goes, and the line that tells of it in words.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda {
+
+// Purpose: the mean time of the last 100 steps of one rank. Pure. Owned by the main thread of the supervisor.
+class Pace {
+ public:
+  // A span of this step of that rank begins. A change of the rank begins anew.
+  void add(int rank, std::uint64_t step, std::int64_t begin_ns);
+  double step_ms() const;  // 0: unknown
+
+ private:
+  struct Begin {
+    std::uint64_t step = 0;
+    std::int64_t at_ns = 0;
+  };
+
+  int rank_ = -1;
+  std::deque<Begin> begins_;  // of the last steps
+};
+
+// Numbers as the page shows them.
+struct Progress {
+  std::uint64_t step = 0;
+  std::uint64_t total = 0;   // 0: unknown
+  double samples_per_s = 0;  // 0: unknown
+  double step_ms = 0;        // 0: unknown
+  double wait_ms = 0;        // of a step, for the last rank
+  double ends_at = 0;        // Unix seconds; 0: unknown
+  bool operator==(const Progress&) const = default;
+};
+
+// A rank, or some, for which the others wait.
+struct Culprit {
+  int rank = -1;  // -1: none
+  std::string phase;
+};
+
+enum class LineState { starting, running, stalled, ended, lost };
+
+struct LineFacts {
+  LineState state = LineState::starting;
+  std::string words;  // of the end, or what a start waits for
+  Progress progress;
+  Culprit culprit;         // it makes steps longer, or, of a stalled job, stops it
+  double still_s = 0;      // of a stalled job: since its last step
+  double now_at = 0;       // Unix seconds
+  bool has_steps = false;  // ranks tell their steps
+};
+
+std::string name_of(LineState state);
+// "running, step 12,340 of 20,000, 31.2 samples/s, ends at 16:40; 0.8 ms a step waiting for rank 3 (data)"
+std::string in_words(const LineFacts& facts);
+std::string with_commas(std::uint64_t number);
+
+}  // namespace rueda

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/status_text.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <string_view>
+#include <vector>
+
+namespace rueda {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kColumns = 7;
+using Row = std::array<std::string, kColumns>;
+constexpr std::size_t kMostEvents = 20;
+
+Row row_of(const json& rank) {
+  const auto number = [&](const char* name) {
+    return rank.contains(name) ? fmt::format("{}", rank.at(name).get<std::uint64_t>()) : std::string("-");
+  };
+  const bool has_phase = rank.contains("phase");
+  const bool is_late = rank.contains("late_ms");
+  return {number("rank"),
+          rank.at("host").get<std::string>(),
+          number("process"),
+          rank.at("state").get<std::string>(),
+          number("step"),
+          has_phase ? fmt::format("{} for {:.1f} s", rank.at("phase").get<std::string>(),
+                                  rank.at("phase_for").get<double>())
+                    : "-",
+          is_late ? fmt::format("{:.1f}", rank.at("late_ms").get<double>()) : "-"};
+}
+
+std::string table_of(const std::vector<Row>& rows) {
+  std::array<std::size_t, kColumns> widths{};
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < kColumns; ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string line_of(const json& event) {
+  const auto at = static_cast<std::time_t>(event.at("at").get<double>());
+  std::tm local{};
+  ::localtime_r(&at, &local);
+  return fmt::format("{:%H:%M:%S} {}: {}\n", local, event.at("kind").get<std::string>(),
+                     event.at("text").get<std::string>());
+}
+
+// Text of other programs must not move a terminal's cursor.
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char letter) { return (letter < 0x20 && letter != '\n') || letter == 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace
+
+std::string status_text(const json& status) {
+  std::vector<Row> rows{{"rank", "host", "process", "state", "step", "phase", "late ms"}};
+  for (const json& rank : status.at("ranks")) rows.push_back(row_of(rank));
+  std::string text = status.at("update").at("line").at("text").get<std::string>() + "\n" + table_of(rows);
+  const json& what_ifs = status.at("update").value("late", json::object()).value("what_if", json::array());
+  for (const json& what_if : what_ifs)
+    text += fmt::format("{:.1f} % faster without the lateness of rank {}\n",
+                        what_if.at("faster_percent").get<double>(), what_if.at("rank").get<int>());
+  const json& events = status.at("update").at("events");
+  for (std::size_t i = events.size() - std::min(events.size(), kMostEvents); i < events.size(); ++i)
+    text += line_of(events[i]);
+  return printable(text);
+}
+
+std::string status_line(int process, const json& status) {
+  return printable(fmt::format("{}  {}  {}", process, status.at("job").at("command").get<std::string>(),
+                               status.at("update").at("line").at("text").get<std::string>()));
+}
+
+}  // namespace rueda

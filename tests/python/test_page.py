@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live page of a job, and ruedarun --status, of real processes."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")}
+
+
+@pytest.fixture(name="folder", autouse=True)
+def own_folder(tmp_path):
+    """Jobs of this test alone are known to its --status."""
+    tmp_path.chmod(0o700)
+    ENVIRONMENT["XDG_RUNTIME_DIR"] = str(tmp_path)
+    return tmp_path
+
+
+class Job:
+    """ruedarun with a page, and what its line on stderr says."""
+
+    def __init__(self, ranks, *command, options=("--page", "0")):
+        self.process = subprocess.Popen([BIN / "ruedarun", *options, "-np", str(ranks), *map(str, command)], env=ENVIRONMENT,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.first = ""
+        if "--page" in options:
+            self.first = self.process.stderr.readline()
+            assert "the page of this job is http://127.0.0.1:" in self.first, self.first + self.process.stderr.read()
+            address, self.token = self.first.split("http://")[1].strip().split("/?token=")
+            self.port = int(address.split(":")[1])
+
+    def get(self, path, token=True, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request("GET", f"{path}?token={self.token}" if token else path, headers=headers)
+        return connection.getresponse()
+
+    def end(self):
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.communicate(timeout=20)
+        self.process.kill()
+        self.process.wait()
+
+
+def events_of(answer, seconds):
+    """(name, data) of each event, as they come."""
+    until, name = time.monotonic() + seconds, ""
+    while time.monotonic() < until and (line := answer.readline()):
+        if line.startswith(b"event: "):
+            name = line[7:].strip().decode()
+        elif line.startswith(b"data: "):
+            yield name, json.loads(line[6:])
+
+
+def first_event(answer, seconds, wanted):
+    for name, data in events_of(answer, seconds):
+        if wanted(name, data):
+            return data
+    return None
+
+
+def status(*words):
+    return subprocess.run([BIN / "ruedarun", "--status", *map(str, words)], env=ENVIRONMENT, capture_output=True, text=True, timeout=30)
+
+
+def test_only_who_has_the_token_sees_the_page():
+    with Job(1, "sleep", 30) as job:
+        assert job.get("/", token=False).status == 401
+        assert job.get("/events", token=False).status == 401
+        assert job.get("/", token=False, Cookie=f"rueda-{job.port}={'0' * 32}").status == 401
+        assert job.get("/", Origin="http://evil.example").status == 403
+        assert job.get("/", Host="evil.example").status == 403
+        assert job.get("/status", Host=f"evil.example:{job.port}").status == 403
+        answer = job.get("/")
+        assert answer.status == 200 and answer.getheader("Content-Type").startswith("text/html")
+        assert answer.getheader("Cache-Control") == "no-store"
+        assert "default-src 'none'" in answer.getheader("Content-Security-Policy")
+        cookie = answer.getheader("Set-Cookie")
+        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert job.get("/page.js", token=False, Cookie=cookie.split(";")[0]).status == 200
+        assert job.get("/page.js", token=False).status == 401
+        assert job.get("/none").status == 404
+        connection = http.client.HTTPConnection("127.0.0.1", job.port, timeout=10)
+        connection.request("POST", f"/?token={job.token}", body="")
+        assert connection.getresponse().status == 405
+
+
+def test_events_follow_the_job():
+    with Job(3, BIN / "marked_training", 3000, 2, 8, 100) as job:
+        answer = job.get("/events")
+        assert answer.status == 200 and answer.getheader("Content-Type") == "text/event-stream"
+        names, found, phases, late = set(), {}, set(), None
+        for name, data in events_of(answer, 30):
+            names.add(name)
+            found.update(data if name == "update" else {"job": data})
+            phases |= {span[1] for span in data.get("spans", ())}
+            late = data.get("late", late) if name == "update" else late
+            if late and late["steps"] == 100 and late["ranks"][0].get("since_step", 0) > 90 and found["progress"]["step"] > 250:
+                break
+        assert names == {"job", "update"}
+        assert found["job"]["ranks"][2]["state"] == "running" and found["job"]["hosts"][0]["cores"] >= 1
+        assert found["progress"]["total"] == 3000 and found["progress"]["samples_per_s"] > 0
+        assert found["scalars"]["loss"][0][1] > 0
+        assert {"data", "forward", "wait", "moves"} <= phases, phases
+        worst = late["ranks"][0]
+        assert worst["rank"] == 2 and worst["phase"] == "data" and 4 < worst["late_ms"] < 16, late
+        assert 95 <= worst["since_step"] <= 110, late
+        assert late["what_if"][0]["rank"] == 2 and late["what_if"][0]["faster_percent"] > 40, late
+        assert "waiting for rank 2 (data)" in found["line"]["text"], found["line"]
+        metrics = job.get("/metrics").read().decode()
+        assert 'rueda_job_ranks{state="running"} 3' in metrics and "rueda_job_rank_late_seconds{rank=\"2\"}" in metrics
+
+
+def test_who_comes_late_sees_the_history():
+    with Job(2, BIN / "marked_training", 3000, 1, 8, 50) as job:
+        time.sleep(3)
+        seen = first_event(job.get("/events"), 10, lambda name, data: data.get("late", {}).get("steps") == 100)
+        assert seen and seen["late"]["ranks"][0]["rank"] == 1
+        assert 40 <= seen["late"]["ranks"][0]["since_step"] <= 60, "nobody has watched at that time"
+
+
+def test_a_killed_rank_appears_within_a_second():
+    with Job(2, "sleep", 30) as job:
+        answer = job.get("/events")
+        first = first_event(answer, 10, lambda name, data: name == "job" and data["ranks"][1]["state"] == "running")
+        before = time.monotonic()
+        os.kill(first["ranks"][1]["process"], signal.SIGKILL)
+        lost = first_event(answer, 10, lambda name, data: any(event["kind"] == "lost" for event in data.get("events", ())))
+        assert time.monotonic() - before < 1
+        assert lost["events"][0]["rank"] == 1 and "was killed by signal 9" in lost["events"][0]["text"]
+        end = first_event(answer, 10, lambda name, data: any(event["kind"] == "end" for event in data.get("events", ())))
+        assert lost["line"]["state"] == "lost" and end
+        assert answer.read() is not None and job.end()[0] == 128 + 9, "the stream ends with the job"
+
+
+def test_status_as_text_and_as_json():
+    nothing = status()
+    assert nothing.returncode == 1 and "no job of this user runs" in nothing.stderr
+    with Job(2, BIN / "marked_training", 3000, 1, 8, 0, options=()) as job:
+        time.sleep(1.5)
+        text = status()
+        assert text.returncode == 0 and not text.stderr
+        lines = text.stdout.splitlines()
+        assert lines[0].startswith("running, step "), text.stdout
+        assert lines[1].split() == ["rank", "host", "process", "state", "step", "phase", "late", "ms"]
+        assert lines[2].split()[0] == "0" and lines[3].split()[3] == "running" and int(lines[3].split()[4]) > 10
+        assert float(lines[3].split()[-1]) > 2, text.stdout
+        known = json.loads(status(job.process.pid, "--json").stdout)
+        assert known["job"]["command"].endswith("marked_training 3000 1 8 0") and known["ranks"][1]["step"] > 10
+        assert known["update"]["line"]["state"] == "running"
+        wrong = status(job.process.pid + 1)
+        assert wrong.returncode == 1 and "process number" in wrong.stderr
+        with Job(1, "sleep", 30, options=()) as other:
+            time.sleep(0.5)
+            both = status().stdout.splitlines()
+            assert len(both) == 2 and {int(line.split()[0]) for line in both} == {job.process.pid, other.process.pid}
+            assert len(json.loads(status("--json").stdout)) == 2
+
+
+def test_nothing_is_said_of_the_page_by_default(folder):
+    with Job(2, BIN / "marked_training", 20, options=()) as job:
+        assert job.end() == (0, "", "")
+    assert list((folder / "rueda").iterdir()) == [], "no socket is left"
+    with Job(1, "sleep", 30, options=("--no-page",)) as job:
+        time.sleep(0.5)
+        assert list((folder / "rueda").iterdir()) == []
+        assert status().returncode == 1
+
+
+def switches(pid):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+
+
+def test_nothing_moves_while_nobody_watches():
+    with Job(2, "sleep", 30) as job:
+        answer = job.get("/events")
+        first = first_event(answer, 10, lambda name, data: name == "update" and data.get("hosts"))
+        assert first
+        agent = int(Path(f"/proc/{job_rank(job)}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        before = switches(job.process.pid), switches(agent)
+        time.sleep(1)
+        assert switches(agent) - before[1] >= 4 and switches(job.process.pid) - before[0] >= 4, "somebody watches"
+        answer.close()
+        time.sleep(9)  # the server notices, and lingers
+        before = switches(job.process.pid), switches(agent)
+        time.sleep(3)
+        assert (switches(job.process.pid), switches(agent)) == before
+
+
+def job_rank(job):
+    return json.loads(status(job.process.pid, "--json").stdout)["ranks"][0]["process"]
+
+
+def test_a_slow_reader_and_a_crowd_do_not_disturb_the_job():
+    begin = time.monotonic()
+    with Job(2, BIN / "marked_training", 1500) as job:
+        with contextlib.ExitStack() as stack:
+            sockets = []
+            for _ in range(40):
+                each = stack.enter_context(socket.socket())
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                each.connect(("127.0.0.1", job.port))
+                each.sendall(f"GET /events?token={job.token} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                sockets.append(each)
+            code, _, err = job.end()
+        assert code == 0, err
+        assert time.monotonic() - begin < 40
+
+
+def test_strangers_who_say_nonsense_are_dropped():
+    with Job(1, "sleep", 30) as job:
+        for text in (b"", b"\0" * 4096, b"GET " + b"/" * 100_000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000, b"GET /events HTTP/1.1\r\n"):
+            with socket.create_connection(("127.0.0.1", job.port)) as each:
+                with contextlib.suppress(OSError):
+                    each.sendall(text)
+        assert job.get("/").status == 200
+
+
+def test_a_port_that_is_taken():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run([BIN / "ruedarun", "--page", str(port), "-np", "1", "echo", "started"], env=ENVIRONMENT, capture_output=True,
+                              text=True, timeout=30)
+        assert done.returncode == 2 and "started" not in done.stdout
+        assert f"--page: cannot use 127.0.0.1:{port} (Address already in use)" in done.stderr
+    with Job(1, "sleep", 30) as job:
+        done = subprocess.run([BIN / "ruedarun", "--page", str(job.port), "-np", "1", "true"], env=ENVIRONMENT, capture_output=True, text=True,
+                              timeout=30)
+        assert done.returncode == 2, "two jobs do not share a port"

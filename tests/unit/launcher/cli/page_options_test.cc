@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/page_options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "launcher/cli/options.h"
+
+namespace rueda {
+namespace {
+
+LaunchOptions parsed(const std::vector<std::string>& words) { return parse_launch_options(words); }
+
+TEST(PageOptions, ThePageIsOnUnlessItIsNot) {
+  const LaunchOptions::Page page = parsed({"-np", "1", "prog"}).page;
+  EXPECT_TRUE(page.is_wanted);
+  EXPECT_FALSE(page.is_given);
+  EXPECT_EQ(page.host, "127.0.0.1");
+  EXPECT_EQ(page.port, 0);
+  EXPECT_FALSE(parsed({"--no-page", "-np", "1", "prog"}).page.is_wanted);
+}
+
+TEST(PageOptions, TakesAPortOrAHostAndAPort) {
+  LaunchOptions::Page page = parsed({"--page", "8080", "-np", "1", "prog"}).page;
+  EXPECT_TRUE(page.is_given);
+  EXPECT_EQ(page.host, "127.0.0.1");
+  EXPECT_EQ(page.port, 8080);
+  page = parsed({"--page", "node3:0", "-np", "1", "prog"}).page;
+  EXPECT_EQ(page.host, "node3");
+  EXPECT_EQ(parsed({"--page", "[::1]:80", "-np", "1", "prog"}).page.host, "::1");
+  for (const char* text : {"x", "70000", "-1", ":80", "a:", "1.5"})
+    EXPECT_THROW(parsed({"--page", text, "-np", "1", "prog"}), UsageError) << text;
+}
+
+TEST(PageOptions, StatusTakesAProcessNumber) {
+  LaunchOptions options = parsed({"--status"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::status);
+  EXPECT_TRUE(options.command.empty());
+  options = parsed({"--status", "123", "--json"});
+  EXPECT_EQ(options.command, std::vector<std::string>{"123"});
+  EXPECT_TRUE(options.json);
+  EXPECT_TRUE(parsed({"--json", "--status", "123"}).json);
+  for (const char* text : {"x", "0", "-5x"}) EXPECT_THROW(parsed({"--status", text}), UsageError) << text;
+  EXPECT_THROW(parsed({"--status", "1", "2"}), UsageError);
+  EXPECT_THROW(parsed({"--json", "-np", "1", "prog"}), UsageError);
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/page/jobs_folder.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace rueda {
+namespace {
+
+namespace fs = std::filesystem;
+
+class JobsFolder : public ::testing::Test {
+ protected:
+  JobsFolder() {
+    std::string name = "/tmp/rueda_test_XXXXXX";
+    runtime_ = ::mkdtemp(name.data());
+    ::setenv("XDG_RUNTIME_DIR", runtime_.c_str(), 1);
+  }
+  ~JobsFolder() override {
+    ::unsetenv("XDG_RUNTIME_DIR");
+    fs::remove_all(runtime_);
+  }
+  std::string runtime_;
+};
+
+TEST_F(JobsFolder, IsMadeForThisUserAlone) {
+  EXPECT_EQ(jobs_folder(), runtime_ + "/rueda");
+  struct stat about {};
+  ASSERT_EQ(::stat((runtime_ + "/rueda").c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777, 0700);
+}
+
+TEST_F(JobsFolder, OneThatOthersMayEnterIsNotUsed) {
+  ::mkdir((runtime_ + "/rueda").c_str(), 0700);
+  ::chmod((runtime_ + "/rueda").c_str(), 0755);
+  EXPECT_FALSE(jobs_folder());
+}
+
+TEST_F(JobsFolder, ALinkIsNotUsed) {
+  ::mkdir((runtime_ + "/other").c_str(), 0700);
+  ASSERT_EQ(::symlink((runtime_ + "/other").c_str(), (runtime_ + "/rueda").c_str()), 0);
+  EXPECT_FALSE(jobs_folder());
+}
+
+TEST_F(JobsFolder, ARuntimeFolderOfEverybodyIsPassedOver) {
+  ::chmod(runtime_.c_str(), 0777);
+  EXPECT_NE(jobs_folder().value_or(""), runtime_ + "/rueda");
+}
+
+TEST_F(JobsFolder, NamesTheJobsAndRemovesThoseThatAreGone) {
+  const std::string folder = jobs_folder().value();
+  constexpr int kNobody = 0x7ffffff0;
+  for (const pid_t process : {::getpid(), kNobody}) std::ofstream(socket_of_job(folder, process)) << "";
+  std::ofstream(folder + "/x.sock") << "";
+  EXPECT_EQ(jobs_in(folder), std::vector<pid_t>{::getpid()});
+  EXPECT_FALSE(fs::exists(socket_of_job(folder, kNobody)));
+}
+
+}  // namespace
+}  // namespace rueda

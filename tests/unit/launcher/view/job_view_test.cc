@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/job_view.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "launcher/view/status_text.h"
+#include "tests/unit/launcher/view/simulated_steps.h"
+
+namespace rueda {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+const JobView::Time kViewBegin{1h};
+constexpr std::int64_t kViewBeginNs = 3'600'000'000'000;
+
+// A job of ranks on one host, whose clock is that of ruedarun.
+class SimulatedJob {
+ public:
+  SimulatedJob(int ranks, SimulatedSteps::Extra extra, bool elastic = false)
+      : view({.command = "train", .started_at = 1000, .started = kViewBegin, .elastic = elastic}),
+        ranks_(ranks),
+        steps_(ranks, std::move(extra)) {
+    view.add_host("h0");
+    for (int rank = 0; rank < ranks; ++rank) {
+      view.add_rank(rank, 0);
+      view.started(rank, 0, 100 + rank);
+    }
+  }
+
+  void run(int count) {
+    for (int i = 0; i < count; ++i, ++step_) {
+      const auto spans = steps_.next();
+      for (int rank = 0; rank < ranks_; ++rank) {
+        agents::Observed news = of(rank, Phase::forward);
+        news.step = step_ + 1;
+        for (const RankSpan& span : spans[static_cast<std::size_t>(rank)])
+          news.spans.push_back(
+              {span.phase, span.step, kViewBeginNs + span.begin_ns, kViewBeginNs + span.end_ns});
+        view.hear(0, news, now());
+      }
+    }
+  }
+  void say(int rank, Phase phase) {
+    agents::Observed news = of(rank, phase);
+    news.step = step_;
+    view.hear(0, news, now());
+  }
+  JobView::Time now() const { return kViewBegin + std::chrono::nanoseconds(steps_.now()) + later; }
+
+  JobView view;
+  std::chrono::nanoseconds later{0};
+
+ private:
+  agents::Observed of(int rank, Phase phase) const {
+    return {.rank = rank,
+            .now_ns = kViewBeginNs + steps_.now() + later.count(),
+            .has_training = true,
+            .total_steps = 1000,
+            .samples_per_step = 8,
+            .phase = phase,
+            .phase_since_ns = kViewBeginNs + steps_.now()};
+  }
+
+  const int ranks_;
+  SimulatedSteps steps_;
+  std::uint64_t step_ = 0;
+};
+
+bool has_event(const json& update, const std::string& kind) {
+  return update.contains("events") &&
+         std::ranges::any_of(update["events"], [&](const json& event) { return event["kind"] == kind; });
+}
+
+TEST(JobView, NamesAPlantedStraggler) {
+  SimulatedJob job(4, late(3, Phase::data, 120, 8));
+  job.run(300);
+  const json update = job.view.update(job.now());
+  EXPECT_EQ(update["line"]["state"], "running");
+  const std::string text = update["line"]["text"];
+  EXPECT_NE(text.find("step 300 of 1,000"), std::string::npos) << text;
+  EXPECT_NE(text.find("waiting for rank 3 (data)"), std::string::npos) << text;
+  EXPECT_NEAR(update["progress"]["step_ms"].get<double>(), 44.4, 0.5);
+  EXPECT_NEAR(update["progress"]["samples_per_s"].get<double>(), 4 * 8 / 0.0444, 10);
+  const json& late = update["late"]["ranks"][0];
+  EXPECT_EQ(late["rank"], 3);
+  EXPECT_EQ(late["phase"], "data");
+  EXPECT_NEAR(late["since_step"].get<double>(), 120, 2);
+  EXPECT_NEAR(late["since"].get<double>(), 120 * 0.0364, 0.5);
+  EXPECT_EQ(update["late"]["what_if"][0]["rank"], 3);
+  EXPECT_NEAR(update["late"]["what_if"][0]["faster_percent"].get<double>(), 100 * (44.4 / 36.4 - 1), 1);
+  EXPECT_TRUE(has_event(update, "straggler"));
+  EXPECT_FALSE(has_event(job.view.everything(job.now()), "lost"));
+}
+
+TEST(JobView, TellsWhatIsNewOnceAndAllToThoseWhoComeLater) {
+  SimulatedJob job(2, nobody_is_late());
+  job.run(3);
+  const json first = job.view.update(job.now());
+  EXPECT_EQ(first["spans"].size(), 2 * 3 * 5 + 3) << "each wait of the first to come is split";
+  EXPECT_TRUE(job.view.update(job.now()).is_null());
+  job.run(1);
+  EXPECT_LT(job.view.update(job.now())["spans"].size(), 13);
+  EXPECT_GT(job.view.everything(job.now())["spans"].size(), 40);
+  EXPECT_TRUE(job.view.take_job_changed());
+  EXPECT_FALSE(job.view.take_job_changed());
+}
+
+TEST(JobView, TellsWhoStopsAJobThatStandsStill) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(20);
+  job.view.update(job.now());
+  for (int second = 0; second < 8; ++second) {
+    job.later += 1s;
+    job.say(0, Phase::wait);
+    job.say(1, Phase::backward);
+    job.say(2, Phase::wait);
+    const json update = job.view.update(job.now());
+    EXPECT_EQ(has_event(update, "stall"), second == 4) << second;
+  }
+  const json status = job.view.status(job.now());
+  EXPECT_EQ(status["update"]["line"]["state"], "stalled");
+  EXPECT_NE(status["update"]["line"]["text"].get<std::string>().find("wait for rank 1 (backward)"),
+            std::string::npos);
+  EXPECT_NEAR(status["ranks"][1]["phase_for"].get<double>(), 8, 0.1);
+  job.run(1);
+  EXPECT_EQ(job.view.update(job.now())["line"]["state"], "running");
+}
+
+TEST(JobView, AnEvaluationIsNoStall) {
+  SimulatedJob job(2, nobody_is_late());
+  job.run(20);
+  for (int second = 0; second < 9; ++second) {
+    job.say(0, Phase::evaluation);
+    job.say(1, Phase::wait);
+    EXPECT_FALSE(has_event(job.view.update(job.now()), "stall"));
+    job.later += 1s;
+  }
+}
+
+TEST(JobView, ALostRankIsTheStateOfTheJobUnlessItIsElastic) {
+  for (const bool elastic : {false, true}) {
+    SimulatedJob job(2, nobody_is_late(), elastic);
+    job.run(3);
+    job.view.ended(1, true, "rank 1 was killed", job.now());
+    const json update = job.view.update(job.now());
+    EXPECT_TRUE(has_event(update, "lost"));
+    EXPECT_EQ(update["line"]["state"], elastic ? "running" : "lost");
+    EXPECT_EQ(job.view.job()["lost"], 1);
+    EXPECT_EQ(job.view.job()["ranks"][1]["state"], "lost");
+    job.view.ended(0, false, "rank 0 has ended", job.now());
+    job.view.job_ended(0, job.now());
+    EXPECT_EQ(job.view.update(job.now())["line"]["state"], elastic ? "ended" : "lost");
+  }
+}
+
+TEST(JobView, CountsGenerationsJoinersAndSpares) {
+  SimulatedJob job(2, nobody_is_late(), true);
+  job.view.generation(0, {0, 1}, job.now());
+  job.view.started(2, 0, 300);
+  EXPECT_EQ(job.view.job()["spares"], 1);
+  job.view.ended(1, true, "rank 1 was killed", job.now());
+  job.view.generation(1, {0, 2}, job.now());
+  const json facts = job.view.job();
+  EXPECT_EQ(facts["spares"], 0);
+  EXPECT_EQ(facts["joined"], 1);
+  EXPECT_EQ(facts["generation"], 1);
+  EXPECT_TRUE(has_event(job.view.update(job.now()), "joined"));
+}
+
+TEST(JobView, ARankMaySayAnything) {
+  SimulatedJob job(2, nobody_is_late());
+  agents::Observed news{.rank = 7, .has_training = true};
+  job.view.hear(0, news, job.now());
+  news = {.rank = 1, .now_ns = INT64_MIN, .clock_offset_ns = INT64_MAX, .has_training = true};
+  job.view.hear(0, news, job.now());
+  news = {.rank = 1,
+          .has_training = true,
+          .step = UINT64_MAX,
+          .total_steps = UINT64_MAX,
+          .samples_per_step = UINT64_MAX};
+  news.spans = {
+      {Phase::wait, 1, INT64_MIN, INT64_MAX}, {Phase::data, UINT64_MAX, 5, 4}, {Phase::wait, 1, 3, 4}};
+  news.curves = {{"\xff\xfe", {{1, std::numeric_limits<double>::quiet_NaN()}}}};
+  job.view.hear(0, news, job.now());
+  job.view.hear(5, agents::HostLoad{}, job.now());
+  const json update = job.view.update(job.now() + 10s);
+  EXPECT_FALSE(update.dump(-1, ' ', false, json::error_handler_t::replace).empty());
+  EXPECT_FALSE(job.view.metrics().empty());
+}
+
+TEST(JobView, RatesOfCardsComeFromTwoReadings) {
+  SimulatedJob job(1, nobody_is_late());
+  agents::HostLoad load{
+      .now_ns = kViewBeginNs, .cores = 2, .busy = 0.5, .memory_bytes = 100, .memory_used = 10};
+  load.cards = {{"eth0", 1000, 2000, 25e6}};
+  job.view.hear(0, load, job.now());
+  load.now_ns += 500'000'000;
+  load.cards[0].sent_bytes += 5000;
+  job.view.hear(0, load, job.now());
+  const json update = job.view.update(job.now());
+  EXPECT_EQ(update["hosts"][0]["cards"][0]["sent_per_s"], 10'000);
+  EXPECT_EQ(update["hosts"][0]["cards"][0]["received_per_s"], 0);
+  EXPECT_EQ(job.view.job()["hosts"][0]["cards"][0]["limit_bytes_per_s"], 25e6);
+  EXPECT_NE(job.view.metrics().find("rueda_card_sent_bytes_total{host=\"h0\",card=\"eth0\"} 6000"),
+            std::string::npos);
+}
+
+TEST(StatusText, HasALineATableAndTheEvents) {
+  SimulatedJob job(2, late(1, Phase::forward, 0, 8));
+  job.run(150);
+  job.view.ended(0, true, "rank 0 was\x1b[2J killed", job.now());
+  job.view.update(job.now());
+  const std::string text = status_text(job.view.status(job.now()));
+  EXPECT_NE(text.find("rank  host  process  state"), std::string::npos) << text;
+  EXPECT_NE(text.find("1     h0    101      running  150   forward for 0.0 s"), std::string::npos) << text;
+  EXPECT_NE(text.find("faster without the lateness of rank 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("lost: rank 0 was?[2J killed"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/lateness.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/unit/launcher/view/simulated_steps.h"
+
+namespace rueda {
+namespace {
+
+Lateness after(SimulatedSteps steps, int count) {
+  StepTimes times;
+  steps.run_into(times, count);
+  return lateness_of(times.waits());
+}
+
+TEST(Lateness, NamesTheRankThePhaseAndTheMoment) {
+  const Lateness all = after(SimulatedSteps(4, late(3, Phase::data, 120, 8)), 300);
+  ASSERT_EQ(all.ranks.size(), 4);
+  EXPECT_EQ(all.steps, 100);
+  const LateRank& worst = all.ranks.front();
+  EXPECT_EQ(worst.rank, 3);
+  EXPECT_NEAR(worst.late_ms, 8, 0.3);
+  EXPECT_NEAR(all.wait_ms, 8, 0.3);
+  EXPECT_EQ(worst.share, 1);
+  EXPECT_EQ(worst.phase, Phase::data);
+  ASSERT_TRUE(worst.since_step);
+  EXPECT_NEAR(static_cast<double>(*worst.since_step), 120, 2);
+  EXPECT_NEAR(worst.score_best, 33.3 / 41.3, 0.02);
+  EXPECT_NEAR(worst.score_own, 33.3 / 41.3, 0.02);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_LT(all.ranks[i].late_ms, 0.3);
+    EXPECT_FALSE(all.ranks[i].since_step);
+    EXPECT_GT(all.ranks[i].score_best, 0.98);
+  }
+}
+
+TEST(Lateness, NamesEachPhaseThatMakesLate) {
+  for (const Phase phase : {Phase::data, Phase::forward, Phase::backward, Phase::step}) {
+    const Lateness all = after(SimulatedSteps(3, late(1, phase, 0, 4)), 150);
+    EXPECT_EQ(all.ranks.front().rank, 1);
+    EXPECT_EQ(all.ranks.front().phase, phase);
+    EXPECT_LE(all.ranks.front().since_step.value_or(1000), 1) << "it has been late from the first step on";
+  }
+}
+
+TEST(Lateness, NobodyIsLateWhereAllAreEqual) {
+  const Lateness all = after(SimulatedSteps(4, nobody_is_late()), 200);
+  for (const LateRank& rank : all.ranks) {
+    EXPECT_FALSE(rank.since_step) << rank.rank;
+    EXPECT_LT(rank.share, 0.6);
+    EXPECT_EQ(std::accumulate(rank.histogram.begin(), rank.histogram.end(), 0U), 100);
+  }
+}
+
+TEST(Lateness, ARankThatWasLateOnceAndIsNoMoreIsNot) {
+  const auto once = [](int rank, Phase phase, std::uint64_t step) {
+    return rank == 2 && phase == Phase::data && step < 50 ? 20 * SimulatedSteps::kMs : 0;
+  };
+  const Lateness all = after(SimulatedSteps(4, once), 200);
+  EXPECT_LT(all.ranks.front().late_ms, 0.3);
+  EXPECT_FALSE(all.ranks.front().since_step);
+}
+
+TEST(Lateness, SharesAndHistogramsCountRecentStepsOnly) {
+  const auto each_fourth = [](int rank, Phase phase, std::uint64_t step) {
+    return rank == 1 && phase == Phase::garbage                    ? 0
+           : rank == 1 && phase == Phase::forward && step % 4 == 0 ? 50 * SimulatedSteps::kMs
+                                                                   : 0;
+  };
+  const Lateness all = after(SimulatedSteps(4, each_fourth), 300);
+  const LateRank& worst = all.ranks.front();
+  EXPECT_EQ(worst.rank, 1);
+  EXPECT_NEAR(worst.late_ms, 12.5, 0.5);
+  EXPECT_NEAR(worst.share, 0.25 + 0.75 / 4, 0.12);
+  EXPECT_EQ(worst.histogram[6], 25) << "from 30 to 100 ms";
+}
+
+TEST(Lateness, TwoRanksHaveAMedianBetweenThem) {
+  const Lateness all = after(SimulatedSteps(2, late(0, Phase::backward, 0, 6)), 120);
+  EXPECT_EQ(all.ranks.front().rank, 0);
+  EXPECT_NEAR(all.ranks.front().late_ms, 3, 0.3);
+  EXPECT_EQ(all.ranks.front().phase, Phase::backward);
+}
+
+TEST(ChangePoint, IsWhereTheMeanRises) {
+  std::vector<double> values(100, 1.0);
+  values.resize(160, 5.0);
+  EXPECT_EQ(change_point(values), 100);
+  values[20] = 1000;  // an outlier
+  EXPECT_EQ(change_point(values), 100);
+  EXPECT_EQ(change_point(std::vector<double>(50, 2.0)), 0);
+  EXPECT_EQ(change_point({}), 0);
+  std::vector<double> falls(100, 5.0);
+  falls.resize(200, 1.0);
+  EXPECT_EQ(change_point(falls), 0);
+}
+
+TEST(MedianOf, IsTheMiddle) {
+  EXPECT_EQ(median_of({}), 0);
+  EXPECT_EQ(median_of({3}), 3);
+  EXPECT_EQ(median_of({9, 1, 4}), 4);
+  EXPECT_EQ(median_of({9, 1, 4, 5}), 4.5);
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ctime>
+
+namespace rueda {
+namespace {
+
+TEST(Pace, IsTheMeanOfTheLastHundredSteps) {
+  Pace pace;
+  EXPECT_EQ(pace.step_ms(), 0);
+  std::int64_t at = 0;
+  for (std::uint64_t step = 0; step < 500; ++step) {
+    pace.add(0, step, at);
+    pace.add(0, step, at + 1000);  // another span of the step
+    at += (step < 300 ? 80 : 20) * 1'000'000;
+  }
+  EXPECT_NEAR(pace.step_ms(), 20, 1e-6);
+  pace.add(1, 7, 0);
+  EXPECT_EQ(pace.step_ms(), 0) << "another rank has other times";
+}
+
+TEST(WithCommas, GroupsDigits) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1000), "1,000");
+  EXPECT_EQ(with_commas(12'345'678), "12,345,678");
+}
+
+LineFacts running() {
+  LineFacts facts{.state = LineState::running, .has_steps = true};
+  facts.progress = {.step = 12'340, .total = 20'000, .samples_per_s = 31.2, .step_ms = 41, .wait_ms = 0.8};
+  facts.culprit = {3, "data"};
+  return facts;
+}
+
+TEST(Line, TellsProgressAndTheRankThatOthersWaitFor) {
+  LineFacts facts = running();
+  EXPECT_EQ(in_words(facts),
+            "running, step 12,340 of 20,000, 31.2 samples/s; 0.8 ms a step waiting for rank 3 (data)");
+  facts.progress.wait_ms = 0.1;
+  EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 31.2 samples/s") << "that is little";
+  facts.progress.samples_per_s = 0;
+  EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 41.0 ms a step");
+}
+
+TEST(Line, TellsWhenItEnds) {
+  LineFacts facts = running();
+  facts.culprit = {};
+  std::tm noon{.tm_min = 40, .tm_hour = 16, .tm_mday = 3, .tm_mon = 11, .tm_year = 126, .tm_isdst = -1};
+  facts.progress.ends_at = static_cast<double>(std::mktime(&noon));
+  facts.now_at = facts.progress.ends_at - 3600;
+  EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 31.2 samples/s, ends at 16:40");
+  facts.now_at -= 7 * 86'400.0;
+  EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 31.2 samples/s, ends on 03 Dec at 16:40");
+}
+
+TEST(Line, TellsOfStallsAndEnds) {
+  LineFacts facts = running();
+  facts.progress.samples_per_s = facts.progress.step_ms = 0;
+  facts.state = LineState::stalled;
+  facts.still_s = 7.4;
+  EXPECT_EQ(in_words(facts),
+            "stalled, step 12,340 of 20,000; no step for 7 s, the others wait for rank 3 (data)");
+  facts.culprit = {};
+  EXPECT_EQ(in_words(facts), "stalled, step 12,340 of 20,000; no step for 7 s, all ranks wait for results");
+  facts = {.state = LineState::lost, .words = "rank 1 was killed"};
+  EXPECT_EQ(in_words(facts), "lost: rank 1 was killed");
+}
+
+}  // namespace
+}  // namespace rueda

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/what_if.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/launcher/view/simulated_steps.h"
+
+namespace rueda {
+namespace {
+
+constexpr int kReplayed = 200;
+
+// In the same time, of the job without what makes it late.
+double true_gain(int ranks, const SimulatedSteps::Extra& extra) {
+  SimulatedSteps with(ranks, extra), without(ranks, nobody_is_late());
+  StepTimes ignored;
+  with.run_into(ignored, kReplayed);
+  without.run_into(ignored, kReplayed);
+  return 100 * (static_cast<double>(with.now()) / static_cast<double>(without.now()) - 1);
+}
+
+double predicted(int ranks, const SimulatedSteps::Extra& extra, int rank) {
+  SimulatedSteps steps(ranks, extra);
+  StepTimes times;
+  steps.run_into(times, kReplayed);
+  return without_lateness(times.waits(), rank).faster_percent;
+}
+
+TEST(WhatIf, IsTheTrueGain) {
+  for (const double ms : {2.0, 8.0, 40.0}) {
+    const auto extra = late(3, Phase::data, 0, ms);
+    EXPECT_NEAR(predicted(4, extra, 3), true_gain(4, extra), 0.02 * true_gain(4, extra) + 0.5) << ms;
+  }
+}
+
+TEST(WhatIf, WithoutARankThatIsNotLateNothingIsFaster) {
+  EXPECT_NEAR(predicted(4, late(3, Phase::data, 0, 8), 1), 0, 0.1);
+  EXPECT_NEAR(predicted(4, nobody_is_late(), 2), 0, 0.5);
+}
+
+TEST(WhatIf, TheNextLateRankSetsTheLimit) {
+  const auto two = [](int rank, Phase phase, std::uint64_t) {
+    return phase == Phase::forward ? (rank == 3 ? 10 : rank == 2 ? 6 : 0) * SimulatedSteps::kMs : 0;
+  };
+  const double whole = true_gain(5, two);
+  const double first = predicted(5, two, 3);
+  EXPECT_NEAR(first, 100 * (46.3 / 42.3 - 1), 1) << "rank 2 is late, too";
+  EXPECT_LT(first, 0.6 * whole);
+}
+
+TEST(WhatIf, OfNothingIsNothing) { EXPECT_EQ(without_lateness({}, 0).faster_percent, 0); }
+
+}  // namespace
+}  // namespace rueda
