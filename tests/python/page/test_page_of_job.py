@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live page of real jobs, which ruedarun serves, in a browser without a window.
+
+RUEDA_PICTURES names a folder: then the pictures of docs/concepts/live-page.md are written there.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from browser import Tab, needs_browser
+
+pytestmark = needs_browser
+BIN = Path(os.environ["RUEDA_BIN"])
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")}
+# An ordinary script: it knows nothing of the page. Rank SLOW loads its samples slowly from step 40 on.
+SCRIPT = """
+import sys, time
+import torch
+import rueda.torch as hvd
+
+class Samples(torch.utils.data.Dataset):
+    loaded = 0
+    def __len__(self):
+        return 1 << 20
+    def __getitem__(self, index):
+        Samples.loaded += 1
+        if hvd.rank() == int(sys.argv[1]) and Samples.loaded > 40 * 8:
+            time.sleep(0.002)
+        return torch.randn(64), torch.randn(1)
+
+hvd.init()
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1))
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
+for inputs, targets in torch.utils.data.DataLoader(Samples(), batch_size=8):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    hvd.log({"loss": loss})
+"""
+
+
+def text(name):
+    return f"document.getElementById('{name}').innerText"
+
+
+@contextlib.contextmanager
+def page_of(folder, *command, ranks=4):
+    """Starts a job; gives ruedarun's process and a tab with the page."""
+    job = subprocess.Popen([BIN / "ruedarun", "--page", "0", "-np", str(ranks), *map(str, command)], env={**ENVIRONMENT, "XDG_RUNTIME_DIR": str(folder)},
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    tab = None
+    try:
+        address = re.search(r"http://\S+", job.stderr.readline()).group()
+        tab = Tab(address, folder / "browser")
+        tab.emulate(width=1280)
+        tab.open(address)
+        yield job, tab
+        assert tab.proxy.hosts == [] and [line for line in tab.console if "ERR_" not in line and "net::" not in line] == []
+    finally:
+        if tab:
+            tab.close()
+        job.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.communicate(timeout=20)
+        job.kill()
+        job.communicate()
+
+
+def picture(tab, tmp_path, name):
+    path = Path(os.environ.get("RUEDA_PICTURES", tmp_path)) / name
+    tab.picture(path, whole=True)
+    assert path.stat().st_size > 20_000
+
+
+def test_a_script_without_any_mark_shows_its_slow_rank(tmp_path):
+    tmp_path.chmod(0o700)
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    with page_of(tmp_path, sys.executable, script, 1) as (_, tab):
+        tab.wait_for(f"{text('line')}.includes('waiting for rank 1 (data)')", 90)
+        tab.wait_for(f"/rank 1.*data/.test({text('late-rows')}.replaceAll('\\n', ' '))", 30)
+        tab.wait_for("document.querySelector('[data-tag=loss] .last')?.innerText.length > 0", 30)
+        assert tab.evaluate(text("membership-grid")).split() == ["0", "1", "2", "3"]
+        time.sleep(8)  # the picture shows the last ten seconds
+        picture(tab, tmp_path, "live-page.png")
+
+
+def test_a_killed_rank_is_on_the_page_within_a_second(tmp_path):
+    tmp_path.chmod(0o700)
+    with page_of(tmp_path, BIN / "marked_training", 100000, ranks=3) as (job, tab):
+        tab.wait_for(f"{text('line')}.startsWith('running, step ')", 30)
+        children = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+        environments = {int(line.split()[0]) for line in children if "marked_training 100000" in line and "ruedarun" not in line}
+        ranks = {}
+        for process in environments:
+            with contextlib.suppress(OSError):
+                variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+                if f"XDG_RUNTIME_DIR={tmp_path}".encode() in variables:
+                    ranks.update({int(each.split(b"=")[1]): process for each in variables if each.startswith(b"RUEDA_RANK=")})
+        began = time.monotonic()
+        os.kill(ranks[2], signal.SIGKILL)
+        tab.wait_for(f"{text('events-list')}.includes('was killed by signal 9')", 20)
+        print(f"a killed rank: {1000 * (time.monotonic() - began):.0f} ms")
+        tab.wait_for("document.title.includes('ended') || document.title.includes('lost')", 20)
+
+
+@pytest.mark.parametrize("ranks", [2])
+def test_a_stuck_rank_is_named(tmp_path, ranks):
+    tmp_path.chmod(0o700)
+    with page_of(tmp_path, BIN / "marked_training", 100000, 1, 60000, 200, ranks=ranks) as (_, tab):
+        tab.wait_for(f"{text('line')}.startsWith('stalled')", 60)
+        assert "rank 1" in tab.evaluate(text("line")) and "data" in tab.evaluate(text("line"))
