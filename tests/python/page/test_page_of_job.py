@@ -57,7 +57,8 @@ def text(name):
 @contextlib.contextmanager
 def page_of(folder, *command, ranks=4):
     """Starts a job; gives ruedarun's process and a tab with the page."""
-    job = subprocess.Popen([BIN / "ruedarun", "--page", "0", "-np", str(ranks), *map(str, command)], env={**ENVIRONMENT, "XDG_RUNTIME_DIR": str(folder)},
+    job = subprocess.Popen([BIN / "ruedarun", "--page", "0", "-np", str(ranks), *map(str, command)], cwd=folder,
+                           env={**ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "XDG_RUNTIME_DIR": str(folder)},
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     tab = None
     try:
@@ -85,9 +86,8 @@ def picture(tab, tmp_path, name):
 
 def test_a_script_without_any_mark_shows_its_slow_rank(tmp_path):
     tmp_path.chmod(0o700)
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    with page_of(tmp_path, sys.executable, script, 1) as (_, tab):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    with page_of(tmp_path, "python", "train.py", 1) as (_, tab):
         tab.wait_for(f"{text('line')}.includes('waiting for rank 1 (data)')", 90)
         tab.wait_for(f"/rank 1.*data/.test({text('late-rows')}.replaceAll('\\n', ' '))", 30)
         tab.wait_for("document.querySelector('[data-tag=loss] .last')?.innerText.length > 0", 30)
