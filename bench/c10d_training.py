@@ -12,8 +12,8 @@ which has no such side, `of gloo`.
 Sides of DistributedDataParallel: none, gloo, rueda, and shared: rueda after share_buckets(). Of FSDP2: gloo, rueda, and allocated: rueda with
 set_allocate_memory_from_process_group_for_comm().
 
-Between hosts, --card says the megabits a second that each host's network card carries. Then the table has `of the cards`: the time in which cards
-can carry the gradients of DistributedDataParallel, as a share of a step.
+Between hosts, --card says the megabits a second that each host's network card carries. Then the table has `of the cards`: the bytes that the cards of
+rank 0's host sent, as a share of the bytes that they can carry in that time.
 
     sudo build/bin/ruedarun --virtual-hosts 4 --rate 200mbit -np 8 .venv/bin/python bench/c10d_training.py --card 200 --wrapper ddp --sides rueda --model linear
 """
@@ -21,7 +21,6 @@ can carry the gradients of DistributedDataParallel, as a share of a step.
 import argparse
 import datetime
 import os
-import socket
 import statistics
 import time
 from pathlib import Path
@@ -70,12 +69,12 @@ class Linears(torch.nn.Module):
         return hidden
 
 
-def wrapped(wrapper, side, model, groups):
+def wrapped(wrapper, side, model, groups, bucket_mb):
     group = groups["gloo" if side == "gloo" else "rueda"]
     if side == "none":
         return model
     if wrapper == "ddp":
-        model = DistributedDataParallel(model, process_group=group, gradient_as_bucket_view=True)
+        model = DistributedDataParallel(model, process_group=group, gradient_as_bucket_view=True, bucket_cap_mb=bucket_mb)
         if side == "shared":
             rueda.torch.distributed.share_buckets(model)
         return model
@@ -94,32 +93,33 @@ class Side:
         torch.manual_seed(1)
         encodes = options.model == "encoder"
         model = Encoder(options.layers, options.width, options.length) if encodes else Linears(options.layers, options.width)
-        self.model = wrapped(wrapper, name, model, groups)
+        self.model = wrapped(wrapper, name, model, groups, options.bucket_mb)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         generator = torch.Generator().manual_seed(dist.get_rank())
         self.data = torch.randint(WORDS, (options.batch, options.length), generator=generator) if encodes \
             else torch.randn(options.batch, options.width, generator=generator)
         self.times = []
+        self.sent, self.seconds = 0, 0.0
 
     def steps(self, count):
         """Milliseconds of one, in the mean."""
         dist.barrier()
-        began = time.perf_counter()
+        sent, began = bytes_sent(), time.perf_counter()
         for _ in range(count):
             self.optimizer.zero_grad(set_to_none=False)
             self.model(self.data).square().mean().backward()
             self.optimizer.step()
             dist.barrier()
-        return (time.perf_counter() - began) / count * 1e3
+        seconds = time.perf_counter() - began
+        self.sent += bytes_sent() - sent
+        self.seconds += seconds
+        return seconds / count * 1e3
 
 
-def share_of_cards(options, row):
-    """The time in which each host's card sends and receives its part of an allreduce of all gradients, as a share of the step."""
-    names = [None] * dist.get_world_size()
-    dist.all_gather_object(names, socket.gethostname())
-    hosts = len(set(names))
-    carried = 2 * (hosts - 1) / hosts * row["parameters"] * 4
-    return carried * 8 / (options.card * 1e6) * 1e3 / row["step_ms"]
+def bytes_sent():
+    """By the network cards of this host, with headers."""
+    cards = [card for card in Path("/sys/class/net").iterdir() if card.name != "lo"]
+    return sum(int((card / "statistics/tx_bytes").read_text()) for card in cards)
 
 
 def measure(wrapper, options, groups):
@@ -137,8 +137,8 @@ def measure(wrapper, options, groups):
         row = {"wrapper": wrapper, "side": name, "parameters": parameters, "ranks": dist.get_world_size(), "step_ms": statistics.median(side.times)}
         if base := sides.get(BASE[wrapper]):
             row["ratio"] = statistics.median(one / other for one, other in zip(base.times, side.times))
-        if options.card and wrapper == "ddp":
-            row["of_cards"] = share_of_cards(options, row)
+        if options.card:
+            row["of_cards"] = side.sent * 8 / (options.card * 1e6 * side.seconds)
         rows.append(row)
         if dist.get_rank() == 0:
             ratio = f"   of {BASE[wrapper]} {row['ratio']:.3f}" if "ratio" in row else ""
@@ -171,6 +171,7 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=3, help="a round and side")
+    parser.add_argument("--bucket-mb", type=float, default=25, help="of DistributedDataParallel")
     parser.add_argument("--card", type=float, help="Mbit/s of each host's network card")
     parser.add_argument("--json", help="keep the figures for bench/performance_page.py")
     options = parser.parse_args()
