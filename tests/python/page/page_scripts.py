@@ -53,3 +53,10 @@ KEPT = """import('/spans.js').then(({ SpanRing, SpanStore }) => {
     store.add(Array.from({ length: 100 }, (_, step) => [1, 'data', step, step, step + 0.5]), 40);
     return [ring.size, ring.span(0).step, ring.span(ring.size - 1).step, ring.after(2500.7), store.rings[1].size, store.rings[0].size];
 })"""
+
+WORDS_OF_DATES = """import('/words.js').then(({ clockTime, dateInWords, isDate }) => {
+    const at = (...date) => new Date(...date).getTime() / 1000, now = at(2026, 4, 3, 14, 0);
+    return [isDate(now), [8.7e12, NaN, Infinity, null, undefined, '12'].map(isDate), clockTime(8.7e12), dateInWords(at(2026, 4, 3, 16, 40), now),
+            dateInWords(at(2026, 4, 4, 1, 5), now), dateInWords(at(2026, 4, 9, 16, 40), now), dateInWords(at(2031, 4, 9, 16, 40), now),
+            dateInWords(at(2027, 0, 1, 0, 30), at(2026, 11, 31, 23, 0))];
+})"""

@@ -61,9 +61,11 @@ class SimulatedJob:
     # Faults.
     def begin_straggler(self, rank, phase="data", factor=6.0):
         with self.lock:
+            self.advance()
+            first = self.step + 2  # the step that goes on stays as it is
             self.slow[rank] = (phase, factor)
-            self.slow_since[rank] = (self.step + 1, self.clock)
-            self.tell("straggler", rank, f"rank {rank} is late since step {self.step + 1:,}, in {phase}")
+            self.slow_since[rank] = (first, self.now())
+            self.tell("straggler", rank, f"rank {rank} is late since step {first:,}, in {phase}")
 
     def lose(self, rank):
         with self.lock:
@@ -76,7 +78,9 @@ class SimulatedJob:
     def stall(self, rank):
         with self.lock:
             self.advance()
-            self.stuck = (rank, self.clock)
+            now = self.now()
+            self.spans += [(other, phase, step, begin, min(end, now)) for other, phase, step, begin, end in self.spans_of_step if begin < now]
+            self.stuck = (rank, now)
             self.tell("stall", rank, f"rank {rank} has not submitted 'layer.3.weight'; the others wait for it")
 
     def go_on(self):
@@ -125,7 +129,7 @@ class SimulatedJob:
             at = begin
             for phase, share in SHARES.items():
                 seconds = self.step_seconds * share * max(0.5, rng.gauss(1, 0.04))
-                if self.slow.get(rank, ("", 0))[0] == phase:
+                if self.slow.get(rank, ("", 0))[0] == phase and step >= self.slow_since[rank][0]:
                     seconds *= self.slow[rank][1]
                 spans.append((rank, phase, step, at, at + seconds))
                 at += seconds
