@@ -103,6 +103,9 @@ with hvd.phase("evaluation"):
     gc.collect()
     gc.collect(0)
     gc.collect(1)
+    collector = threading.Thread(target=gc.collect)   # of another thread: no phase of the training loop
+    collector.start()
+    collector.join()
     assert about(memory)["phase"] == "evaluation"
 assert about(memory)["phase"] == "forward"
 loader = torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the job in one line, its progress, and the title of the window.
 import { byId, keepChildren, node, setShare, setText } from "./dom.js";
-import { about, clockTime, count, duration, percent, plural, value } from "./words.js";
+import { about, count, dateInWords, duration, isDate, percent, plural, value } from "./words.js";
 
 const kConnections = {
   connected: "live",
@@ -83,9 +83,9 @@ export class Headline {
     bar.setAttribute("aria-valuenow", Math.round(100 * share));
     bar.setAttribute("aria-valuetext", `step ${count(step)} of ${count(total)}`);
     let words = `${percent(share)} of ${plural(total, "step")}`;
-    if (endsAt && this.line.state === "running") {
-      const left = endsAt - (this.startedAt ?? 0) - this.now;
-      words += `; ends at ${clockTime(endsAt).slice(0, 5)}${this.startedAt && left > 0 ? `, in ${about(left)}` : ""}`;
+    if (endsAt && isDate(endsAt) && this.line.state === "running") {
+      const now = this.startedAt === undefined ? Date.now() / 1000 : this.startedAt + this.now, left = endsAt - now;
+      words += `; ends ${dateInWords(endsAt, now)}${left > 0 ? `, in ${about(left)}` : ""}`;
     }
     setText(byId("progress-words"), words);
   }

@@ -18,6 +18,10 @@ function makeMeter(name, className) {
 }
 
 export class Hosts {
+  constructor() {
+    this.carried = new Map();  // host: names of the cards that have carried something; it outlives a lost connection
+  }
+
   fresh() {
     this.known = new Map();
     this.load = new Map();
@@ -26,6 +30,8 @@ export class Hosts {
   }
 
   job(job) {
+    if (this.startedAt !== job.started_at) this.carried.clear();
+    this.startedAt = job.started_at;
     this.ranks = new Map();
     for (const { rank, host } of job.ranks) this.ranks.set(host, [...this.ranks.get(host) ?? [], rank]);
     this.known = new Map(job.hosts.map((host) => [host.name, host]));
@@ -34,17 +40,24 @@ export class Hosts {
 
   update({ hosts }) {
     if (!hosts) return;
-    for (const host of hosts) this.load.set(host.name, host);
+    for (const host of hosts) {
+      this.load.set(host.name, host);
+      const carried = this.carried.get(host.name) ?? new Set();
+      for (const card of host.cards ?? []) if (card.sent_per_s > 0 || card.received_per_s > 0) carried.add(card.name);
+      this.carried.set(host.name, carried);
+    }
     this.show();
   }
 
   show() {
     byId("hosts-empty").hidden = this.known.size > 0;
     byId("hosts-scroll").hidden = this.known.size === 0;
+    const hasLimits = [...this.known.values()].some(({ name, cards }) => cards.some((card) => card.limit_bytes_per_s && !this.isIdle(name, card)));
+    byId("hosts").classList.toggle("no-limits", !hasLimits);
     keepChildren(byId("hosts-rows"), this.known.values(), ({ name }) => name, (host) => {
       const row = node("tr"), head = node("th", "", host.name), cards = node("td", "cards");
       head.scope = "row";
-      cards.append(node("div", "card-list"));
+      cards.append(node("div", "card-list"), node("div", "idle"));
       row.append(head, node("td"), makeMeter("td", "wide"), makeMeter("td", "wide"), cards);
       return row;
     }, (row, host) => this.refresh(row, host));
@@ -57,11 +70,20 @@ export class Hosts {
     const used = load?.memory_used;
     meter(memory, used && host.memory_bytes ? used / host.memory_bytes : 0,
           used ? `${bytes(used)} of ${bytes(host.memory_bytes)}` : bytes(host.memory_bytes));
-    keepChildren(cards.firstElementChild, host.cards, ({ name }) => name, ({ name }) => {
+    const idle = host.cards.filter((card) => this.isIdle(host.name, card)), others = host.cards.filter((card) => !idle.includes(card));
+    setText(cards.lastElementChild, idle.length ? `${others.length ? "and " : ""}${plural(idle.length, "idle card")}` : "");
+    cards.lastElementChild.title = idle.map(({ name }) => name).join(", ");
+    keepChildren(cards.firstElementChild, others, ({ name }) => name, ({ name }) => {
       const made = node("div", "card");
       made.append(node("span", "name", name), makeMeter("div", "meter"), makeMeter("div", "meter"));
       return made;
     }, (made, card) => this.refreshCard(made, card, load?.cards?.find(({ name }) => name === card.name)));
+  }
+
+  // Known to have carried nothing since the page was opened.
+  isIdle(host, { name }) {
+    const load = this.load.get(host)?.cards?.find((card) => card.name === name);
+    return load !== undefined && !this.carried.get(host)?.has(name);
   }
 
   refreshCard(made, { limit_bytes_per_s: limit }, load) {

@@ -33,8 +33,10 @@ function fill(made, counts) {
 
 function score(cell, number) {
   setText(cell, number === undefined || number === null ? "" : number.toFixed(2));
-  cell.classList.toggle("bad", number < 0.85);
+  cell.classList.toggle("bad", typeof number === "number" && number < 0.85);
 }
+
+export const isLate = ({ since_step: step }) => step !== undefined;
 
 export class Late {
   constructor() {
@@ -79,7 +81,7 @@ export class Late {
     byId("late").classList.toggle("found", whatIf.some(({ faster_percent: faster }) => faster >= kLarge));
     const sentences = whatIf.slice(0, 3).map(({ rank, faster_percent: faster }) => {
       const known = ranks.find((one) => one.rank === rank), more = [];
-      if (known?.since_step) more.push(`since step ${count(known.since_step)}`);
+      if (known && isLate(known)) more.push(`since step ${count(known.since_step)}`);
       if (known?.phase) more.push(`in ${known.phase}`);
       return `${Number(faster.toPrecision(2))} % faster without rank ${rank}'s lateness${more.length ? ` (${more.join(", ")})` : ""}.`;
     });
@@ -103,9 +105,9 @@ export class Late {
     score(best, item.score_best);
     score(own, item.score_own);
     const ago = this.now - item.since;
-    setText(since, item.since_step ? `step ${count(item.since_step)}${ago >= 0 ? `, ${about(ago)} ago` : ""}` : "");
+    setText(since, isLate(item) ? `step ${count(item.since_step)}${ago >= 0 ? `, ${about(ago)} ago` : ""}` : "");
     setText(phase, item.phase ?? "");
     fill(arrivals.firstElementChild, item.histogram ?? []);
-    row.classList.toggle("found", Boolean(item.since_step));
+    row.classList.toggle("found", isLate(item));
   }
 }

@@ -15,8 +15,18 @@ const kEndDelay = 1000;  // the last updates come after the end, too
 const headline = new Headline();
 const sections = [headline, new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
 
+const failed = new Set();
+
+// A section that fails leaves the others alone. The console has its first error.
 function tell(name, ...words) {
-  for (const section of sections) section[name]?.(...words);
+  for (const section of sections) {
+    try {
+      section[name]?.(...words);
+    } catch (error) {
+      if (!failed.has(section)) console.error(error);
+      failed.add(section);
+    }
+  }
 }
 
 let ending = false;

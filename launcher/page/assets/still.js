@@ -16,7 +16,7 @@ export class Still {
     setText(byId("still-more"), operations.length > kMost ? `and ${plural(operations.length - kMost, "more rank")}` : "");
     keepChildren(byId("still-list"), operations.slice(0, kMost), ({ rank }) => rank, () => {
       const made = node("li");
-      made.append(node("strong"), " ", node("span"));
+      made.append(node("strong"), ": ", node("span"));
       return made;
     }, (made, { rank, activity, in_flight: inFlight = [] }) => {
       setText(made.children[0], `rank ${rank}`);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The live task stream: one row a rank, the last seconds, moving. It draws in animation frames while it is on the screen.
 import { byId, keepChildren, node, setText } from "./dom.js";
+import { isLate } from "./late.js";
 import { kKept, kPhases, SpanStore } from "./spans.js";
 import { StreamAxes } from "./stream_axes.js";
 import { StreamControls } from "./stream_controls.js";
@@ -70,7 +71,7 @@ export class TaskStream {
   }
 
   mark({ late, line, events = [] }) {
-    if (late) this.late = late.ranks.filter((rank) => rank.since_step).map(({ rank }) => rank);
+    if (late) this.late = late.ranks.filter(isLate).map(({ rank }) => rank);
     for (const event of events) if (event.kind === "stall") this.stalled = event.rank;
     if (line && line.state !== "stalled") this.stalled = null;
     const marks = new Map(this.late.map((rank) => [rank, "late"]));

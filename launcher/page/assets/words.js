@@ -2,11 +2,26 @@
 // Numbers, times and sizes as people read them.
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const dayOfYear = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+const kDay = 86400;
 
 export const count = (value) => whole.format(value);
 export const percent = (share) => share > 0 && share < 5e-4 ? "< 0.1 %" : `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
-export const clockTime = (unixSeconds) => clock.format(new Date(unixSeconds * 1000));
+export const clockTime = (unixSeconds) => isDate(unixSeconds) ? clock.format(new Date(unixSeconds * 1000)) : "";
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+// A Date has a range of 275,000 years.
+export function isDate(unixSeconds) {
+  return typeof unixSeconds === "number" && !Number.isNaN(new Date(unixSeconds * 1000).getTime());
+}
+
+// The day is named where it is more than a day away, and the year where it is another one.
+export function dateInWords(unixSeconds, now) {
+  const date = new Date(unixSeconds * 1000), time = clockTime(unixSeconds).slice(0, 5);
+  if (date.getFullYear() !== new Date(now * 1000).getFullYear()) return `on ${dayOfYear.format(date)} at ${time}`;
+  return unixSeconds - now < kDay ? `at ${time}` : `on ${day.format(date)} at ${time}`;
+}
 
 // Four digits that count.
 export function value(number) {

@@ -27,18 +27,22 @@ def begin() -> None:
 
 
 def _marked(next_batch):
-    """Threads that load ahead are not the training loop."""
     @functools.wraps(next_batch)
     def marked(iterator):
-        if threading.current_thread() is not threading.main_thread():
+        if not _is_training_loop():
             return next_batch(iterator)
         with _core.PhaseContext("data"):
             return next_batch(iterator)
     return marked
 
 
+def _is_training_loop() -> bool:
+    """Other threads load ahead, and collect garbage while the main thread waits."""
+    return threading.current_thread() is threading.main_thread()
+
+
 def _mark_collection(moment: str, facts: dict[str, int]) -> None:
-    if facts["generation"] != _OLDEST_GENERATION:
+    if facts["generation"] != _OLDEST_GENERATION or not _is_training_loop():
         return
     if moment == "start":
         _collections.append(_core.PhaseContext("garbage").__enter__())

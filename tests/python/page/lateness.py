@@ -16,7 +16,7 @@ class Arrivals:
 
 
 def late_of(steps, slow, since):
-    """`slow`: {rank: (phase, factor)}; `since`: {rank: (step, time)}."""
+    """`slow`: {rank: (phase, factor)}; `since`: {rank: (step, time)}. A rank that is not late has no `since_step`."""
     ranks = sorted(steps[-1].ranks)
     own = {rank: [step.ranks[rank] - step.begin for step in steps if rank in step.ranks] for rank in ranks}
     recent = {rank: statistics.fmean(times[-10:]) for rank, times in own.items()}
@@ -41,7 +41,7 @@ def line_of(rank, steps, own, recent, fastest):
         histogram[bisect.bisect(BOUNDS, 1e3 * (at - step.first))] += 1
     best = sorted(own)[: max(1, len(own) // 10)]
     return {"rank": rank, "late_ms": 1e3 * max(0, sum(late) / len(late)), "share": last / len(late), "score_best": fastest / recent,
-            "score_own": statistics.fmean(best) / recent, "since_step": 0, "since": 0, "phase": "", "histogram": histogram}
+            "score_own": statistics.fmean(best) / recent, "histogram": histogram}
 
 
 def faster(steps, rank):

@@ -27,20 +27,23 @@ KEPT = 60.0  # seconds of spans
 LATE_STEPS = 100
 # Shares of a step's own time.
 SHARES = {"data": 0.06, "forward": 0.30, "backward": 0.52}
+CARDS = {"eth0": 25e6, "eth1": 25e6}  # the limit in bytes a second; 0: unknown
 
 
 class SimulatedJob:
     """Steps in real time, computed when somebody asks. All functions may be called by any thread."""
 
-    def __init__(self, ranks=4, step_seconds=0.1, total=2000, hosts=None, seed=1, program_logs=True):
+    def __init__(self, ranks=4, step_seconds=0.1, total=2000, hosts=None, seed=1, program_logs=True, cards=None, idle_cards=()):
         self.lock = threading.RLock()
         self.random = random.Random(seed)
         self.rank_count, self.step_seconds, self.total, self.program_logs = ranks, step_seconds, total, program_logs
         self.host_count = hosts or max(1, ranks // 8)
+        self.cards, self.idle_cards = cards or CARDS, idle_cards
         self.started_at = time.time()
         self.clock = 0.0  # the end of the last step
         self.step = 0
         self.spans, self.spans_before = [], 0  # (rank, phase, step, begin, end); so many were dropped
+        self.spans_of_step = []  # of the step that goes on
         self.scalars = {}
         self.events = []
         self.arrivals = []  # of the last steps
@@ -58,9 +61,11 @@ class SimulatedJob:
     # Faults.
     def begin_straggler(self, rank, phase="data", factor=6.0):
         with self.lock:
+            self.advance()
+            first = self.step + 2  # the step that goes on stays as it is
             self.slow[rank] = (phase, factor)
-            self.slow_since[rank] = (self.step + 1, self.clock)
-            self.tell("straggler", rank, f"rank {rank} is late since step {self.step + 1:,}, in {phase}")
+            self.slow_since[rank] = (first, self.now())
+            self.tell("straggler", rank, f"rank {rank} is late since step {first:,}, in {phase}")
 
     def lose(self, rank):
         with self.lock:
@@ -73,8 +78,16 @@ class SimulatedJob:
     def stall(self, rank):
         with self.lock:
             self.advance()
-            self.stuck = (rank, self.clock)
+            now = self.now()
+            self.spans += [(other, phase, step, begin, min(end, now)) for other, phase, step, begin, end in self.spans_of_step if begin < now]
+            self.stuck = (rank, now)
             self.tell("stall", rank, f"rank {rank} has not submitted 'layer.3.weight'; the others wait for it")
+
+    def go_on(self):
+        """After a stall."""
+        with self.lock:
+            self.spans += self.open_spans(self.now())
+            self.stuck, self.clock = None, self.now()
 
     def end(self, state="ended"):
         with self.lock:
@@ -98,6 +111,7 @@ class SimulatedJob:
                 begin, spans = self.clock, []
                 end = self.one_step(begin, spans)
                 if end > self.now():
+                    self.spans_of_step = spans
                     break
                 self.clock, self.step = end, self.step + 1
                 self.spans += spans
@@ -115,7 +129,7 @@ class SimulatedJob:
             at = begin
             for phase, share in SHARES.items():
                 seconds = self.step_seconds * share * max(0.5, rng.gauss(1, 0.04))
-                if self.slow.get(rank, ("", 0))[0] == phase:
+                if self.slow.get(rank, ("", 0))[0] == phase and step >= self.slow_since[rank][0]:
                     seconds *= self.slow[rank][1]
                 spans.append((rank, phase, step, at, at + seconds))
                 at += seconds
@@ -162,7 +176,7 @@ class SimulatedJob:
                     "ranks": [{"rank": rank, "host": self.host_of(rank), "process": 4711 + rank, "state": self.states[rank], "words": self.words[rank]}
                               for rank in range(self.rank_count)],
                     "hosts": [{"name": f"h{host}", "cores": 16, "memory_bytes": 64e9,
-                               "cards": [{"name": f"eth{card}", "limit_bytes_per_s": 25e6} for card in range(2)]} for host in range(self.host_count)]}
+                               "cards": [{"name": card, "limit_bytes_per_s": limit} for card, limit in self.cards.items()]} for host in range(self.host_count)]}
 
     def update(self, reader):
         """All that is new to a reader."""
@@ -183,17 +197,24 @@ class SimulatedJob:
             if self.arrivals and now >= reader.late_at:
                 reader.late_at = now + (0.4 if self.rank_count <= 64 else 2)
                 message["late"] = late_of(self.arrivals, self.slow, self.slow_since)
-            message["operations"] = self.operations(now)
+            if (operations := self.operations(now)) != reader.operations:
+                message["operations"] = reader.operations = operations
             return message
 
     def new_spans(self, reader, now):
         spans = self.spans[max(0, reader.spans - self.spans_before):]
         reader.spans = self.spans_before + len(self.spans)
-        if self.stuck and not self.ended:  # spans that still go on come again
+        return spans + self.open_spans(now)
+
+    def open_spans(self, now):
+        """Spans that still go on: they come again, with the same begin and a later end."""
+        if self.ended or self.step == 0:
+            return []
+        if self.stuck:
             rank, since = self.stuck
-            spans = spans + [(other, "data" if other == rank else "wait", self.step + 1, since, now) for other in range(self.rank_count)
-                             if self.states[other] == "running"]
-        return spans
+            return [(other, "data" if other == rank else "wait", self.step + 1, since, now) for other in range(self.rank_count)
+                    if self.states[other] == "running"]
+        return [(rank, phase, step, begin, now) for rank, phase, step, begin, end in self.spans_of_step if begin < now < end]
 
     def progress(self, now):
         seconds = statistics.fmean(step.end - step.begin for step in self.arrivals)
@@ -210,26 +231,24 @@ class SimulatedJob:
         if not self.step:
             return {"state": "starting", "text": "starting: all ranks run, no step yet"}
         progress = self.progress(now)
-        ends = time.strftime("%H:%M", time.localtime(progress["ends_at"]))
-        text = f"running, step {self.step:,} of {self.total:,}, {progress['samples_per_s']:,.1f} samples/s, ends at {ends}"
+        text = f"running, step {self.step:,} of {self.total:,}, {progress['samples_per_s']:,.1f} samples/s"
+        if progress["ends_at"] < 2**33:
+            text += time.strftime(", ends at %H:%M", time.localtime(progress["ends_at"]))
         for rank, (phase, _) in self.slow.items():
             text += f"; {progress['wait_ms']:.1f} ms a step waiting for rank {rank} ({phase})"
         return {"state": "running", "text": text}
 
     def load(self, now):
         moves = not self.stuck and not self.ended
-        rate = lambda host, card: (12e6 + 10e6 * math.sin(now / 3 + host + card)) * moves
+        rate = lambda host, card, name: (12e6 + 10e6 * math.sin(now / 3 + host + card)) * moves * (name not in self.idle_cards)
         return [{"name": f"h{host}", "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host),
-                 "cards": [{"name": f"eth{card}", "sent_per_s": max(0, rate(host, card)), "received_per_s": max(0, 0.95 * rate(host, card))}
-                           for card in range(2)]} for host in range(self.host_count)]
+                 "cards": [{"name": name, "sent_per_s": rate(host, card, name), "received_per_s": 0.95 * rate(host, card, name)}
+                           for card, name in enumerate(self.cards)]} for host in range(self.host_count)]
 
     def operations(self, now):
         if not self.stuck or self.ended:
             return []
-        rank, since = self.stuck
-        waits = [other for other in range(self.rank_count) if other != rank and self.states[other] == "running"][:3]
-        return [{"rank": rank, "activity": f"loads data for {now - since:.1f} s", "in_flight": []}] + [
-            {"rank": other, "activity": "waits", "in_flight": [f"allreduce 'layer.3.weight' of 4 MiB for {now - since:.1f} s"]} for other in waits]
+        return [{"rank": rank, "activity": f"{phase} for {now - since:.1f} s", "in_flight": []} for rank, phase, _, since, _ in self.open_spans(now)]
 
 
 class Reader:
@@ -237,7 +256,7 @@ class Reader:
 
     def __init__(self):
         self.spans = self.events = self.late_at = self.job = 0
-        self.points = {}
+        self.points, self.operations = {}, []
 
 
 class PageServer(http.server.ThreadingHTTPServer):

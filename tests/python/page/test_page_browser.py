@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from browser import Tab, needs_browser
+from page_scripts import CONTRASTS, KEPT, PAINTED, WORDS_OF_DATES
 from simulated_job import PageServer, SimulatedJob
 
 pytestmark = needs_browser
@@ -152,13 +153,69 @@ def test_a_stall_is_named_and_its_span_grows(opened):
     _, seconds = tab.wait_for("document.getElementById('headline').dataset.state === 'stalled'")
     report("a stall", seconds)
     assert tab.evaluate(f"{STREAM}.marks.get(1)") == "stalled"
-    assert "rank 1 loads data" in tab.evaluate(text("still"))
+    tab.wait_for(f"/^rank 1: data for [0-9.]+ s$/m.test({text('still')})")
+    assert len(rows(tab, "still-list")) == 4
     assert "ends at" not in tab.evaluate(text("progress-words"))
     last = "(() => { const ring = " + STREAM + ".store.rings[1]; return ring.span(ring.size - 1); })()"
     tab.wait_for(f"{last}.phase === 'data' && {last}.seconds > 0.3")
     size = tab.evaluate(f"{STREAM}.store.rings[1].size")
     tab.wait_for(f"{last}.seconds > 1")
     assert tab.evaluate(f"{STREAM}.store.rings[1].size") == size
+    job.go_on()
+    tab.wait_for("document.getElementById('still').hidden && document.getElementById('headline').dataset.state === 'running'")
+    assert tab.evaluate(f"{STREAM}.marks.size") == 0
+
+
+def test_a_span_that_goes_on_is_shown_and_grows(opened):
+    _, _, tab = opened(SimulatedJob(ranks=2, step_seconds=8))
+    last = "(() => { const ring = " + STREAM + ".store.rings[1]; return ring.span(ring.size - 1); })()"
+    tab.wait_for(f"{last}.seconds > 0.3 && {last}.seconds < 0.8 && {last}.phase === 'backward'")
+    before, size = tab.evaluate(f"[{last}, {STREAM}.store.rings[1].size]")
+    tab.wait_for(f"{last}.begin === {before['begin']} && {last}.seconds > {before['seconds'] + 0.3}")
+    assert tab.evaluate(f"{STREAM}.store.rings[1].size") == size
+
+
+def test_a_rank_that_is_late_from_step_0_is_late(opened):
+    job = SimulatedJob(ranks=4, step_seconds=0.1)
+    job.slow[3], job.slow_since[3] = ("data", 6.0), (0, 0.0)
+    _, _, tab = opened(job)
+    tab.wait_for(f"/ % faster without rank 3's lateness .since step 0, in data/.test({text('late-verdict')})")
+    tab.wait_for(f"{STREAM}.marks.get(3) === 'late'")
+    assert tab.evaluate(f"{STREAM}.marks.size") == 1
+    late, *others = tab.evaluate("[...document.querySelectorAll('#late-rows tr')].map((row) => [row.className, row.children[5].innerText])")
+    assert late[0] == "found" and late[1].startswith("step 0, ")
+    assert others == [["", ""]] * 3
+
+
+def test_a_section_that_fails_leaves_the_others_alone(opened):
+    job, _, tab = opened()
+    tab.wait_for(f"{text('late-rows')}.includes('rank 3') && {STREAM}.frames > 3")
+    tab.evaluate(STREAM + ".update = () => { throw new Error('the stream is broken'); }")
+    job.tell("straggler", 0, "after the failure")
+    tab.wait_for(f"{text('events-list')}.includes('after the failure')")
+    before = tab.evaluate(text("hosts-rows"))
+    tab.wait_for(f"{text('hosts-rows')} !== {before!r}")
+    job.end()
+    tab.wait_for(f"{text('connection')} === 'the job has ended; this is its last state'")
+    assert len([line for line in tab.console if "the stream is broken" in line]) == 1, tab.console
+    tab.console.clear()
+
+
+def test_an_end_that_is_no_date_is_left_out(opened):
+    _, _, tab = opened(SimulatedJob(ranks=2, step_seconds=0.1, total=2**63))
+    tab.wait_for(f"/^< 0.1 % of 9,223,372,036,854,77[0-9],[0-9]+ steps$/.test({text('progress-words')})")
+    tab.wait_for(f"{text('late-rows')}.includes('rank 1') && {text('hosts-rows')}.includes('cores')")
+
+
+def test_dates_in_words(opened):
+    _, _, tab = opened()
+    assert tab.evaluate(WORDS_OF_DATES) == [True, [False] * 6, "", "at 16:40", "at 01:05", "on 9 May at 16:40", "on 9 May 2031 at 16:40", "on 1 Jan 2027 at 00:30"]
+
+
+def test_an_event_without_a_date_is_listed(opened):
+    job, _, tab = opened()
+    job.events.append({"at": 1e300, "kind": "joined", "rank": 0, "text": "some time"})
+    tab.wait_for(f"{text('events-list')}.includes('some time')")
 
 
 def test_the_end_stays(opened):
@@ -210,6 +267,22 @@ def test_text_of_the_feed_is_text(opened):
     _, _, tab = opened(job)
     tab.wait_for(f"{text('curves-list')}.includes('<b>bold</b>') && {text('events-list')}.includes('<b>bold</b>')")
     assert tab.evaluate("document.querySelectorAll('img, b').length") == 0
+
+
+def test_cards_without_a_limit_show_bytes_and_idle_ones_are_folded(opened):
+    cards = {"eth0": 0, "ifb0": 0, "ifb1": 0, "docker0": 0}
+    job, _, tab = opened(SimulatedJob(ranks=2, cards=cards, idle_cards=["ifb0", "ifb1", "docker0"]))
+    tab.wait_for("document.querySelector('#hosts-rows .idle').innerText === 'and 3 idle cards'")
+    assert tab.evaluate("[...document.querySelectorAll('#hosts-rows .card .name')].map((name) => name.innerText)") == ["eth0"]
+    assert tab.evaluate("document.querySelector('#hosts-rows .idle').title") == "ifb0, ifb1, docker0"
+    tab.wait_for("/^↑ [0-9.]+ MB[/]s$/.test(document.querySelector('#hosts-rows .meter').innerText)")
+    assert "limit" not in tab.evaluate(text("hosts"))
+    assert tab.evaluate("document.querySelector('#hosts-rows .card .bar').offsetParent === null")
+    job.idle_cards = ["ifb0"]
+    tab.wait_for("document.querySelector('#hosts-rows .idle').innerText === 'and 1 idle card'")
+    job.idle_cards = list(cards)  # what has carried something stays
+    tab.wait_for("document.querySelector('#hosts-rows .meter').innerText === '↑ 0 B/s'")
+    assert tab.evaluate("document.querySelectorAll('#hosts-rows .card').length") == 3
 
 
 def test_the_keyboard_reaches_and_works_everything(opened):
@@ -270,20 +343,6 @@ def test_nothing_is_wider_than_the_window(opened, ranks, width):
     assert wide == []
 
 
-CONTRASTS = """(() => {
-    const light = (color) => { const parts = color.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
-        .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]; };
-    const ground = (one) => { for (; one; one = one.parentElement) { const color = getComputedStyle(one).backgroundColor;
-        if (!/, 0\\)$/.test(color)) return color; } };
-    const contrast = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
-    const texts = [...document.querySelectorAll('body *')].filter((one) => one.offsetParent && !one.closest('svg, .plot, noscript')
-        && [...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim()));
-    return { texts: texts.length, low: texts.map((one) => [one.innerText, contrast(getComputedStyle(one).color, ground(one))]).filter(([, ratio]) => ratio < 4.5),
-             phases: [...document.querySelectorAll('.key')].map((one) => contrast(getComputedStyle(one).backgroundColor, getComputedStyle(document.querySelector('.bar')).backgroundColor)) };
-})()"""
-
-
 @pytest.mark.parametrize("scheme, paper", [("light", (255, 255, 255)), ("dark", (20, 24, 29))])
 def test_light_and_dark_have_contrast(opened, tmp_path, scheme, paper):
     job, _, tab = opened(prefers_color_scheme=scheme)
@@ -307,51 +366,9 @@ def test_it_moves_less_for_those_who_want_that(opened):
     assert tab.evaluate("getComputedStyle(document.querySelector('#progress > div')).transitionDuration") == "0s"
 
 
-# Random spans with and without gaps, some much shorter than a pixel; each pixel against the sums of all spans in it.
-PAINTED = """Promise.all([import('/spans.js'), import('/stream_pixels.js')]).then(([{ SpanRing, kPhases }, { StreamPixels }]) => {
-    let seed = 7;
-    const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647, width = 200, left = 3, seconds = 10, wrong = [];
-    for (let round = 0; round < 40; ++round) {
-        const ring = new SpanRing(4096), spans = [];
-        for (let at = random() * 6; at < 14;) {
-            const end = at + (random() < 0.5 ? 0.004 : 0.4) * random() + 1e-6, phase = Math.floor(random() * kPhases.length);
-            spans.push([phase, at, end]);
-            at = end + (random() < 0.3 ? 0.1 * random() : 0);
-        }
-        if (round % 2) spans.sort(() => random() - 0.5);
-        for (const [phase, begin, end] of spans) ring.add(kPhases[phase], 1, begin, end);
-        const pixels = new StreamPixels();
-        pixels.resize(width, 2, 3, 1);
-        pixels.setColors(kPhases.map((_, phase) => 100 + phase), 1, 2);
-        pixels.paint([ring, undefined], left, seconds);
-        for (let pixel = 0; pixel < width; ++pixel) {
-            const from = left + pixel * seconds / width, to = from + seconds / width, sums = kPhases.map(() => 0);
-            for (const [phase, begin, end] of spans) sums[phase] += Math.max(0, Math.min(end, to) - Math.max(begin, from));
-            const most = Math.max(...sums), got = pixels.pixels[pixel], below = pixels.pixels[width + pixel];
-            if (most > 1e-5 ? Math.abs((sums[got - 100] ?? 0) - most) > 1e-6 || below !== got : most === 0 && got !== 1) wrong.push([round, pixel, got, sums.indexOf(most)]);
-        }
-        if (pixels.pixels[2 * width] !== 2 || pixels.pixels[3 * width] !== 1) wrong.push([round, 'rows']);
-        kPhases.forEach((_, phase) => { const sum = spans.filter(([other]) => other === phase)
-            .reduce((all, [, begin, end]) => all + Math.max(0, Math.min(end, left + seconds) - Math.max(begin, left)), 0);
-            if (Math.abs(sum - pixels.seconds[phase]) > 1e-3) wrong.push([round, 'seconds', phase]); });
-    }
-    return wrong;
-})"""
-
-
 def test_a_pixel_shows_the_longest_phase_in_it(opened):
     _, _, tab = opened()
     assert tab.evaluate(PAINTED) == []
-
-
-KEPT = """import('/spans.js').then(({ SpanRing, SpanStore }) => {
-    const ring = new SpanRing(1024);
-    for (let step = 0; step < 3000; ++step) ring.add('step', step, step, step + 0.5);
-    const store = new SpanStore();
-    store.setRanks(2);
-    store.add(Array.from({ length: 100 }, (_, step) => [1, 'data', step, step, step + 0.5]), 40);
-    return [ring.size, ring.span(0).step, ring.span(ring.size - 1).step, ring.after(2500.7), store.rings[1].size, store.rings[0].size];
-})"""
 
 
 def test_old_spans_go(opened):
