@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/doctor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <list>
 #include <optional>
-#include <span>
-#include <system_error>
 #include <utility>
 
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/examined_host.h"
+#include "launcher/doctor/host_starter.h"
 #include "launcher/doctor/link_schedule.h"
-#include "launcher/doctor/start_remedy.h"
 #include "launcher/job/environment.h"
-#include "launcher/start/agent_starter.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/agent_server.h"
 #include "launcher/system/processes.h"
@@ -43,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kClockRounds = 8;
 constexpr int kMostPartners = 15;  // up to 16 hosts, each measures with all others
 constexpr auto kFactsTimeout = 90s;
-constexpr auto kReachTimeout = 10s;                 // a host itself takes 2 s
+constexpr auto kReachTimeout = 10s;                 // a host itself takes 4 s
 constexpr auto kStepTimeout = 15s;                  // of one measurement
 constexpr auto kAllLinks = 8s;                      // of sending and receiving, all measurements together
 constexpr auto kLinksTimeout = 20s;                 // then the rest is not measured
@@ -67,13 +58,6 @@ struct Progress {
   bool is_over(const ExaminedHost& host) const { return host.facts || gone; }
 };
 
-// What starts ruedarun on one other host, or on all.
-struct Starter {
-  AgentStarter agents;
-  std::vector<int> hosts;
-  std::string last_line{};
-};
-
 // Purpose: starts ruedarun on each host as a job does, asks for facts, has connections measured. Owned by the
 // main thread.
 class Doctor {
@@ -86,6 +70,7 @@ class Doctor {
  private:
   void start();
   void start_elsewhere(const std::vector<int>& hosts);
+  void lose(const HostStarter::Lost& lost) { lose(lost.host, lost.why, lost.remedy); }
   void start_here(int host);
   void wait(const std::function<bool()>& is_over, Clock::time_point until);
   void hear(const AgentServer::Heard& heard);
@@ -96,8 +81,6 @@ class Doctor {
   void lose(int host, const std::string& why, const std::string& remedy);
   void read_signals();
   void reap();
-  void read_lines(Starter& starter);
-  void starter_ended(Starter& starter, const AgentStarter::EndedStarter& ended);
   void name_silent_hosts();
   void connect_all();
   void measure_all();
@@ -115,12 +98,10 @@ class Doctor {
   const SignalState inherited_ = signal_state();
   const Descriptor signals_ = catch_signals_of_job(inherited_);
   const AuthenticationKey key_ = random_key();  // of connections between hosts
-  std::vector<HostRanks> ranks_;
   Examination result_;
   std::vector<Progress> progress_;
   AgentServer agents_;
-  const AgentStarter chooser_;  // tells which hosts are here
-  std::list<Starter> starters_;
+  HostStarter starter_;
   std::vector<int> examined_;  // hosts with facts
   int signal_ = 0;
 };
@@ -138,7 +119,7 @@ Doctor::Doctor(const LaunchOptions& options, const LaunchMethod& method, const C
       method_(method),
       config_(config),
       agents_(names_in(method)),
-      chooser_(options, method, names_in(method), kExaminedHost) {
+      starter_(options, method, names_in(method)) {
   result_.folder = std::filesystem::current_path().string();
   result_.program = options.command;
   result_.network = config.network;
@@ -179,7 +160,7 @@ Examination Doctor::run() {
 void Doctor::start() {
   std::vector<int> elsewhere;
   for (int number = 0; number < static_cast<int>(result_.hosts.size()); ++number) {
-    if (!chooser_.is_here(number)) {
+    if (!starter_.is_here(number)) {
       elsewhere.push_back(number);
       continue;
     }
@@ -189,70 +170,34 @@ void Doctor::start() {
       lose(number, fmt::format("ruedarun cannot start its part here: {}.", error.what()), kFewProcesses);
     }
   }
-  if (method_.by == LaunchMethod::By::remote_shell)
-    for (const int number : elsewhere) start_elsewhere({number});
-  else if (!elsewhere.empty())
-    start_elsewhere(elsewhere);
+  if (!elsewhere.empty()) start_elsewhere(elsewhere);
 }
 
 void Doctor::start_elsewhere(const std::vector<int>& hosts) {
   try {
-    std::vector<std::string> names = names_in(method_);
-    starters_.push_back({AgentStarter(options_, method_, std::move(names), kExaminedHost), hosts});
-    starters_.back().agents.start_elsewhere(agents_.invite(), hosts);
-    if (options_.verbose)
-      for (const std::string& command : starters_.back().agents.commands())
-        fmt::print(stderr, "ruedarun: starting {}\n", command);
+    for (const HostStarter::Lost& lost : starter_.start(agents_.invite(), hosts)) lose(lost);
   } catch (const std::exception& error) {
     for (const int number : hosts)
-      lose(number, fmt::format("ruedarun cannot be started there: {}.", error.what()), kFewProcesses);
+      lose(number, fmt::format("It cannot be asked: {}.", error.what()), kFewProcesses);
   }
 }
 
-// Before ruedarun raises its limit of open files: the facts tell of the user's. The child ends with its line.
+// Before ruedarun raises its limit of open files: the facts tell of the user's.
 void Doctor::start_here(int number) {
-  std::array<int, 2> ends{-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot make a pair of sockets");
-  Descriptor ours(ends[0]), theirs(ends[1]);
-  const pid_t process = ::fork();
-  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  if (process > 0) {
-    progress(number).process = process;
-    return agents_.take_in(std::move(ours));
-  }
-  constexpr int kKept = STDERR_FILENO + 1;
-  if (theirs.number() != kKept) ::dup3(theirs.number(), kKept, O_CLOEXEC);
-  ::close_range(kKept + 1, ~0U, 0);
-  set_signal_state(inherited_);
-  try {
-    const std::string words = to_text(AgentIntroduction{number, ""});
-    answer_doctor(SecureChannel::connect(Descriptor(kKept), agents_.key(), std::as_bytes(std::span(words)),
-                                         agents::kLongestMessage));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "ruedarun: {}\n", error.what());
-  }
-  ::_exit(1);
+  ExaminedChild child = fork_examined_host(number, agents_.key(), inherited_);
+  progress(number).process = child.process;
+  agents_.take_in(std::move(child.socket));
 }
 
 void Doctor::wait(const std::function<bool()>& is_over, Clock::time_point until) {
   while (signal_ == 0 && !is_over() && Clock::now() < until) {
     std::vector<pollfd> waits{{signals_.number(), POLLIN, 0}, {agents_.descriptor(), POLLIN, 0}};
-    for (const Starter& starter : starters_) waits.push_back({starter.agents.descriptor(), POLLIN, 0});
+    starter_.add_to(waits);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
     for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
     read_signals();
-    for (Starter& starter : starters_) read_lines(starter);
-  }
-}
-
-// Another host may say anything.
-void Doctor::read_lines(Starter& starter) {
-  for (const std::string& line : starter.agents.lines()) {
-    const std::string text = printable(line);
-    fmt::print(stderr, "{}\n", text);
-    if (!text.empty()) starter.last_line = text;
+    starter_.pass_lines_on();
   }
 }
 
@@ -340,28 +285,12 @@ void Doctor::read_signals() {
 void Doctor::reap() {
   int status = 0;
   for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    for (Starter& starter : starters_)
-      if (const auto ended = starter.agents.note_end(process, status)) starter_ended(starter, *ended);
+    for (const HostStarter::Lost& lost : starter_.note_end(process, status))
+      if (!progress(lost.host).ready) lose(lost);  // otherwise its connection tells
     for (int number = 0; number < static_cast<int>(progress_.size()); ++number)
       if (progress(number).process == process)
         lose(number, fmt::format("Its part of ruedarun {}.", how_it_ended(status)),
              "Look at `dmesg` and the messages above.");
-  }
-}
-
-void Doctor::starter_ended(Starter& starter, const AgentStarter::EndedStarter& ended) {
-  read_lines(starter);
-  const bool is_for_all = method_.by != LaunchMethod::By::remote_shell;
-  const std::string said = starter.last_line.empty() ? "" : fmt::format(" ({})", starter.last_line);
-  for (const int number : ended.hosts) {
-    if (progress(number).ready) continue;  // its connection tells
-    const FailedStart failed{host(number).name, fmt::format("{}", fmt::join(method_.words, " ")),
-                             std::filesystem::read_symlink("/proc/self/exe").string(),
-                             exit_code(ended.status), starter.last_line};
-    lose(number,
-         fmt::format("ruedarun cannot be started there: {} {}{}.", ended.command, how_it_ended(ended.status),
-                     said),
-         is_for_all ? capitalized(method_.remedy) + "." : remedy_of(failed));
   }
 }
 
@@ -445,9 +374,7 @@ void Doctor::measure(const Round& round, int card, std::chrono::milliseconds tim
 void Doctor::part() {
   agents_.tell_all(agents::JobOver{});
   const int before = std::exchange(signal_, 0);
-  const auto none_runs = [](const Starter& starter) { return starter.agents.none_runs(); };
-  wait([&] { return agents_.all_gone() && std::ranges::all_of(starters_, none_runs); },
-       Clock::now() + kFarewell);
+  wait([this] { return agents_.all_gone() && starter_.none_runs(); }, Clock::now() + kFarewell);
   if (signal_ == 0) signal_ = before;
   agents_.close();
   kill_descendants();

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/examined_host.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "launcher/agent/agent_client.h"
@@ -131,10 +137,34 @@ agents::HostFacts Respondent::facts(const agents::Examine& examine) {
 
 }  // namespace
 
-// A look-up that still runs is left, so this process ends without further steps.
+// The line tells when ruedarun ends, and then a program may have to be ended here first. A look-up that still
+// runs is left, so this process ends without further steps.
 void answer_doctor(SecureChannel channel) {
+  ::prctl(PR_SET_PDEATHSIG, 0);
   Respondent(std::move(channel)).run();
   ::_exit(0);
+}
+
+ExaminedChild fork_examined_host(int host, const AuthenticationKey& key, const SignalState& inherited) {
+  std::array<int, 2> ends{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot make a pair of sockets");
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  const pid_t process = ::fork();
+  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
+  if (process > 0) return {process, std::move(ours)};
+  constexpr int kKept = STDERR_FILENO + 1;
+  if (theirs.number() != kKept) ::dup3(theirs.number(), kKept, O_CLOEXEC);
+  ::close_range(kKept + 1, ~0U, 0);
+  set_signal_state(inherited);
+  try {
+    const std::string words = to_text(AgentIntroduction{host, ""});
+    answer_doctor(SecureChannel::connect(Descriptor(kKept), key, std::as_bytes(std::span(words)),
+                                         agents::kLongestMessage));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "ruedarun: {}\n", error.what());
+  }
+  ::_exit(1);
 }
 
 int run_examined_host(const std::vector<std::string>& words) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each way in which a start fails has its own way out.
-#include "launcher/doctor/start_remedy.h"
+#include "launcher/doctor/host_starter.h"
 
 #include <gtest/gtest.h>
 
