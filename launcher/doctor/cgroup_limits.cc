@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/cgroup_limits.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kNoMemoryLimit = std::int64_t{1} << 60;  // version 1 says a number as large as this
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 says a number as large as this
 
 // The first numbers of a file; "max" is -1. Fewer where there are fewer.
 std::vector<std::int64_t> numbers_in(const fs::path& path) {
@@ -33,13 +34,26 @@ void take_less(std::int32_t& least, std::int64_t quota, std::int64_t period) {
   if (least == 0 || millicores < least) least = millicores;
 }
 
-void take_less_memory(CgroupLimits& limits, const fs::path& limit, const fs::path& used) {
-  const std::vector<std::int64_t> most = numbers_in(limit), now = numbers_in(used);
-  if (most.empty() || most[0] < 0 || most[0] >= kNoMemoryLimit) return;
-  const auto bytes = static_cast<std::uint64_t>(most[0]);
-  if (limits.memory != 0 && limits.memory <= bytes) return;
-  limits.memory = bytes;
-  limits.memory_used = now.empty() || now[0] < 0 ? 0 : static_cast<std::uint64_t>(now[0]);
+// The number behind a word of memory.stat; 0 without it.
+std::uint64_t in_statistics(const fs::path& path, std::string_view name) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  for (std::string word; file >> word;)
+    if (word == name && file >> number) return number;
+  return 0;
+}
+
+// Takes a limit and its use where they leave less than those known.
+void take_less_left(std::uint64_t& limit, std::uint64_t& used, const fs::path& most, const fs::path& now,
+                    std::uint64_t dropped = 0) {
+  const std::vector<std::int64_t> limits = numbers_in(most), uses = numbers_in(now);
+  if (limits.empty() || limits[0] < 0 || limits[0] >= kNoLimit) return;
+  const auto new_limit = static_cast<std::uint64_t>(limits[0]);
+  std::uint64_t new_used = uses.empty() || uses[0] < 0 ? 0 : static_cast<std::uint64_t>(uses[0]);
+  new_used -= std::min(new_used, dropped);
+  const auto left = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
+  if (limit != 0 && left(limit, used) <= left(new_limit, new_used)) return;
+  limit = new_limit, used = new_used;
 }
 
 // Each folder from `root` down to the group. A container may see its own group as `root`.
@@ -70,13 +84,18 @@ CgroupLimits cgroup_limits(const std::string& membership, const fs::path& root) 
       if (controllers.empty()) {
         const std::vector<std::int64_t> quota = numbers_in(folder / "cpu.max");
         if (quota.size() == 2) take_less(limits.millicores, quota[0], quota[1]);
-        take_less_memory(limits, folder / "memory.max", folder / "memory.current");
+        take_less_left(limits.memory, limits.memory_used, folder / "memory.max", folder / "memory.current",
+                       in_statistics(folder / "memory.stat", "inactive_file"));
       }
       const auto quota = numbers_in(folder / "cpu.cfs_quota_us"),
                  period = numbers_in(folder / "cpu.cfs_period_us");
       if (has("cpu") && !quota.empty() && !period.empty()) take_less(limits.millicores, quota[0], period[0]);
       if (has("memory"))
-        take_less_memory(limits, folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes");
+        take_less_left(limits.memory, limits.memory_used, folder / "memory.limit_in_bytes",
+                       folder / "memory.usage_in_bytes",
+                       in_statistics(folder / "memory.stat", "total_inactive_file"));
+      if (controllers.empty() || has("pids"))
+        take_less_left(limits.processes, limits.processes_used, folder / "pids.max", folder / "pids.current");
     });
   }
   return limits;

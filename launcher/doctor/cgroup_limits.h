@@ -11,8 +11,10 @@ namespace rueda {
 // Purpose: limits of a control group and of all groups around it. A plain value; 0: no limit.
 struct CgroupLimits {
   std::int32_t millicores = 0;
-  std::uint64_t memory = 0;  // bytes
-  std::uint64_t memory_used = 0;
+  std::uint64_t memory = 0;       // bytes
+  std::uint64_t memory_used = 0;  // of the group with the least left, without files that can be dropped
+  std::uint64_t processes = 0;    // and threads
+  std::uint64_t processes_used = 0;
   bool operator==(const CgroupLimits&) const = default;
 };
 

@@ -27,6 +27,7 @@ constexpr std::array kHostChecks{
     HostCheck{"names", check_names},
     HostCheck{"network cards", check_cards},
     HostCheck{"libraries", check_libraries},
+    HostCheck{"examination", check_facts},
     HostCheck{"program", check_program_there},
     HostCheck{"Python", check_python},
 };
@@ -36,6 +37,7 @@ constexpr std::array kJobChecks{
     JobCheck{"versions", check_versions},
     JobCheck{"equal cores", check_equal_cores},
     JobCheck{"clocks", check_clocks},
+    JobCheck{"MTU", check_mtu},
     JobCheck{"connections", check_connections},
     JobCheck{"bandwidth", check_bandwidth},
     JobCheck{"card speed", check_card_speed},

@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/doctor/doctor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
-#include <cerrno>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <set>
-#include <span>
-#include <system_error>
 #include <utility>
 
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/examined_host.h"
+#include "launcher/doctor/host_starter.h"
 #include "launcher/doctor/link_schedule.h"
 #include "launcher/job/environment.h"
-#include "launcher/start/agent_starter.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/agent_server.h"
 #include "launcher/system/processes.h"
@@ -43,13 +34,16 @@ using Clock = std::chrono::steady_clock;
 constexpr int kClockRounds = 8;
 constexpr int kMostPartners = 15;  // up to 16 hosts, each measures with all others
 constexpr auto kFactsTimeout = 90s;
-constexpr auto kReachTimeout = 10s;                 // a host itself takes 2 s
+constexpr auto kReachTimeout = 10s;                 // a host itself takes 4 s
 constexpr auto kStepTimeout = 15s;                  // of one measurement
 constexpr auto kAllLinks = 8s;                      // of sending and receiving, all measurements together
 constexpr auto kLinksTimeout = 20s;                 // then the rest is not measured
 constexpr auto kShortest = 20ms, kLongest = 300ms;  // each direction
 constexpr auto kFarewell = 2s;
-constexpr int kNotFound = 127, kNotExecutable = 126;
+constexpr int kMostCards = 64;
+constexpr const char* kFewProcesses =
+    "Look at `ulimit -u`, `ulimit -n` and free memory of this host, which starts all parts.";
+constexpr auto kRecovery = 2s;  // of a host that was the other side of a failed measurement
 
 // What is known of a host beside its facts.
 struct Progress {
@@ -59,6 +53,7 @@ struct Progress {
   std::int32_t rounds = 0;  // of the clock
   Clock::time_point asked;
   bool busy = false;  // it connects or measures
+  Clock::time_point free_from{};
 
   bool is_over(const ExaminedHost& host) const { return host.facts || gone; }
 };
@@ -74,16 +69,18 @@ class Doctor {
 
  private:
   void start();
+  void start_elsewhere(const std::vector<int>& hosts);
+  void lose(const HostStarter::Lost& lost) { lose(lost.host, lost.why, lost.remedy); }
   void start_here(int host);
   void wait(const std::function<bool()>& is_over, Clock::time_point until);
   void hear(const AgentServer::Heard& heard);
   void hear(int host, const agents::Message& message);
+  void take_measurement(int host, const agents::LinkMeasured& measured);
   void take_time(int host, const agents::TellTime& time);
   void examine(int host);
   void lose(int host, const std::string& why, const std::string& remedy);
   void read_signals();
   void reap();
-  void starter_ended(const AgentStarter::EndedStarter& starter);
   void name_silent_hosts();
   void connect_all();
   void measure_all();
@@ -91,7 +88,6 @@ class Doctor {
   bool is_connected(const HostPair& pair, int card) const;
   void part();
   bool nobody_is_busy() const;
-  std::string said_of(int host) const;
 
   ExaminedHost& host(int number) { return result_.hosts[static_cast<std::size_t>(number)]; }
   Progress& progress(int number) { return progress_[static_cast<std::size_t>(number)]; }
@@ -102,20 +98,13 @@ class Doctor {
   const SignalState inherited_ = signal_state();
   const Descriptor signals_ = catch_signals_of_job(inherited_);
   const AuthenticationKey key_ = random_key();  // of connections between hosts
-  std::vector<HostRanks> ranks_;
   Examination result_;
   std::vector<Progress> progress_;
   AgentServer agents_;
-  AgentStarter starter_;
-  std::vector<std::string> said_;  // by starters
-  std::vector<int> examined_;      // hosts with facts
+  HostStarter starter_;
+  std::vector<int> examined_;  // hosts with facts
   int signal_ = 0;
 };
-
-std::string begin_of_sentence(std::string text) {
-  if (!text.empty()) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
-  return text;
-}
 
 std::vector<std::string> names_in(const LaunchMethod& method) {
   std::vector<std::string> names;
@@ -130,9 +119,11 @@ Doctor::Doctor(const LaunchOptions& options, const LaunchMethod& method, const C
       method_(method),
       config_(config),
       agents_(names_in(method)),
-      starter_(options, method, names_in(method), kExaminedHost) {
+      starter_(options, method, names_in(method)) {
   result_.folder = std::filesystem::current_path().string();
   result_.program = options.command;
+  result_.network = config.network;
+  result_.has_slots = std::ranges::any_of(method.hosts, [](const HostSlots& host) { return host.slots > 1; });
   for (const std::string& name : names_in(method)) result_.hosts.push_back({.name = name});
   progress_.resize(result_.hosts.size());
   if (options.ranks == 0) return;
@@ -169,55 +160,44 @@ Examination Doctor::run() {
 void Doctor::start() {
   std::vector<int> elsewhere;
   for (int number = 0; number < static_cast<int>(result_.hosts.size()); ++number) {
-    if (starter_.is_here(number))
-      start_here(number);
-    else
+    if (!starter_.is_here(number)) {
       elsewhere.push_back(number);
+      continue;
+    }
+    try {
+      start_here(number);
+    } catch (const std::exception& error) {
+      lose(number, fmt::format("ruedarun cannot start its part here: {}.", error.what()), kFewProcesses);
+    }
   }
-  if (!elsewhere.empty()) starter_.start_elsewhere(agents_.invite(), elsewhere);
-  if (options_.verbose)
-    for (const std::string& command : starter_.commands())
-      fmt::print(stderr, "ruedarun: starting {}\n", command);
+  if (!elsewhere.empty()) start_elsewhere(elsewhere);
+}
+
+void Doctor::start_elsewhere(const std::vector<int>& hosts) {
+  try {
+    for (const HostStarter::Lost& lost : starter_.start(agents_.invite(), hosts)) lose(lost);
+  } catch (const std::exception& error) {
+    for (const int number : hosts)
+      lose(number, fmt::format("It cannot be asked: {}.", error.what()), kFewProcesses);
+  }
 }
 
 // Before ruedarun raises its limit of open files: the facts tell of the user's.
 void Doctor::start_here(int number) {
-  std::array<int, 2> ends{-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot make a pair of sockets");
-  Descriptor ours(ends[0]), theirs(ends[1]);
-  const pid_t parent = ::getpid();
-  const pid_t process = ::fork();
-  if (process < 0) throw std::system_error(errno, std::generic_category(), "cannot fork");
-  if (process > 0) {
-    progress(number).process = process;
-    return agents_.take_in(std::move(ours));
-  }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  constexpr int kKept = STDERR_FILENO + 1;
-  if (theirs.number() != kKept) ::dup3(theirs.number(), kKept, O_CLOEXEC);
-  ::close_range(kKept + 1, ~0U, 0);
-  set_signal_state(inherited_);
-  const std::string words = to_text(AgentIntroduction{number, ""});
-  answer_doctor(SecureChannel::connect(Descriptor(kKept), agents_.key(), std::as_bytes(std::span(words)),
-                                       agents::kLongestMessage));
-  ::_exit(0);
+  ExaminedChild child = fork_examined_host(number, agents_.key(), inherited_);
+  progress(number).process = child.process;
+  agents_.take_in(std::move(child.socket));
 }
 
 void Doctor::wait(const std::function<bool()>& is_over, Clock::time_point until) {
   while (signal_ == 0 && !is_over() && Clock::now() < until) {
-    std::array<pollfd, 3> waits{{{signals_.number(), POLLIN, 0},
-                                 {agents_.descriptor(), POLLIN, 0},
-                                 {starter_.descriptor(), POLLIN, 0}}};
+    std::vector<pollfd> waits{{signals_.number(), POLLIN, 0}, {agents_.descriptor(), POLLIN, 0}};
+    starter_.add_to(waits);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     ::poll(waits.data(), waits.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
     for (const AgentServer::Heard& heard : agents_.turn()) hear(heard);
     read_signals();
-    for (std::string& line : starter_.lines()) {
-      fmt::print(stderr, "{}\n", line);
-      said_.push_back(std::move(line));
-    }
+    starter_.pass_lines_on();
   }
 }
 
@@ -239,14 +219,24 @@ void Doctor::hear(int number, const agents::Message& message) {
   } else if (const auto* reached = std::get_if<agents::Reached>(&message)) {
     progress(number).busy = false;
     for (const agents::ReachedCard& card : reached->cards)
-      if (static_cast<std::size_t>(card.host) < result_.hosts.size() && card.card < 64)
-        result_.tried.push_back({number, card.host, card.card, card.problem});
+      if (static_cast<std::size_t>(card.host) < result_.hosts.size() && card.card < kMostCards &&
+          card.peer_card < kMostCards)
+        result_.tried.push_back({number, card.host, card.card, card.peer_card, card.problem});
   } else if (const auto* measured = std::get_if<agents::LinkMeasured>(&message)) {
     progress(number).busy = false;
-    if (static_cast<std::size_t>(measured->host) < result_.hosts.size() && measured->card < 64)
-      result_.links.push_back({number, measured->host, measured->card, measured->round_trip, measured->sent,
-                               measured->received, measured->problem});
+    take_measurement(number, *measured);
   }
+}
+
+// One that fails may leave its other side waiting.
+void Doctor::take_measurement(int number, const agents::LinkMeasured& measured) {
+  const auto tried = std::ranges::find_if(result_.tried, [&](const TriedLink& link) {
+    return link.from == number && link.to == measured.host && link.card == measured.card;
+  });
+  if (tried == result_.tried.end()) return;
+  result_.links.push_back({number, measured.host, measured.card, tried->peer_card, measured.round_trip,
+                           measured.sent, measured.received, measured.problem});
+  if (!measured.problem.empty()) progress(measured.host).free_from = Clock::now() + kRecovery;
 }
 
 // The shortest round trip bounds the error best.
@@ -295,52 +285,12 @@ void Doctor::read_signals() {
 void Doctor::reap() {
   int status = 0;
   for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (const auto starter = starter_.note_end(process, status)) starter_ended(*starter);
+    for (const HostStarter::Lost& lost : starter_.note_end(process, status))
+      if (!progress(lost.host).ready) lose(lost);  // otherwise its connection tells
     for (int number = 0; number < static_cast<int>(progress_.size()); ++number)
       if (progress(number).process == process)
         lose(number, fmt::format("Its part of ruedarun {}.", how_it_ended(status)),
              "Look at `dmesg` and the messages above.");
-  }
-}
-
-// The last line of starters that has the name of this host as a word.
-std::string Doctor::said_of(int number) const {
-  const std::string& name = result_.hosts[static_cast<std::size_t>(number)].name;
-  const auto is_part_of_name = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-';
-  };
-  for (auto line = said_.rbegin(); line != said_.rend(); ++line)
-    for (std::size_t at = line->find(name); at != std::string::npos; at = line->find(name, at + 1)) {
-      const std::size_t end = at + name.size();
-      const bool begins = at == 0 || !is_part_of_name((*line)[at - 1]);
-      if (begins && (end == line->size() || !is_part_of_name((*line)[end])))
-        return fmt::format(" ({})", *line);
-    }
-  return "";
-}
-
-void Doctor::starter_ended(const AgentStarter::EndedStarter& starter) {
-  for (std::string& line : starter_.lines()) {
-    fmt::print(stderr, "{}\n", line);
-    said_.push_back(std::move(line));
-  }
-  const bool is_srun = method_.by == LaunchMethod::By::srun || method_.by == LaunchMethod::By::hydra;
-  const int status = exit_code(starter.status);
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  for (const int number : starter.hosts) {
-    const std::string& name = host(number).name;
-    if (progress(number).ready) continue;  // its connection tells
-    std::string remedy =
-        fmt::format("See that `{} {} true` works without a question.", fmt::join(method_.words, " "), name);
-    if (is_srun) remedy = begin_of_sentence(method_.remedy) + ".";
-    if (status == kNotFound || status == kNotExecutable)
-      remedy = fmt::format("Install Rueda there, so that {} is a program.", self);
-    if (status == 1 && said_of(number).find("finds no ruedarun") != std::string::npos)
-      remedy = "Open all TCP ports from there to this host, or name the network by --network-interface.";
-    lose(number,
-         fmt::format("ruedarun cannot be started there: {} {}{}.", starter.command,
-                     how_it_ended(starter.status), said_of(number)),
-         remedy);
   }
 }
 
@@ -352,7 +302,7 @@ void Doctor::name_silent_hosts() {
            "Look for a file system that hangs: `df`, and names that take long: `getent hosts NAME`.");
     else
       lose(number, fmt::format("It has not answered within {} s.", config_.start_timeout),
-           fmt::format("{}, or allow more time by --start-timeout.", begin_of_sentence(method_.remedy)));
+           fmt::format("{}, or allow more time by --start-timeout.", capitalized(method_.remedy)));
   }
 }
 
@@ -394,12 +344,22 @@ void Doctor::measure_all() {
   const auto time = std::clamp<std::chrono::milliseconds>(std::chrono::milliseconds(kAllLinks) / (2 * steps),
                                                           kShortest, kLongest);
   const auto until = Clock::now() + kLinksTimeout;
+  std::size_t connected = 0;
   for (const Round& round : rounds)
-    for (std::size_t card = 0; card < cards && Clock::now() < until && signal_ == 0; ++card)
-      measure(round, static_cast<int>(card), time, until);
+    for (std::size_t card = 0; card < cards && signal_ == 0; ++card) {
+      const auto number = static_cast<int>(card);
+      connected += static_cast<std::size_t>(
+          std::ranges::count_if(round, [&](const HostPair& pair) { return is_connected(pair, number); }));
+      if (Clock::now() < until) measure(round, number, time, until);
+    }
+  result_.unmeasured = static_cast<int>(connected - std::min(connected, result_.links.size()));
 }
 
 void Doctor::measure(const Round& round, int card, std::chrono::milliseconds time, Clock::time_point until) {
+  auto free_from = Clock::time_point::min();
+  for (const auto& [from, to] : round)
+    free_from = std::max({free_from, progress(from).free_from, progress(to).free_from});
+  wait([] { return false; }, std::min(until, free_from));
   for (const auto& [from, to] : round) {
     // One that does not come back in time measures no more.
     const bool free =
@@ -420,10 +380,18 @@ void Doctor::part() {
   kill_descendants();
 }
 
+// A question would wait for an answer that nobody sees.
+LaunchMethod without_questions(LaunchMethod method) {
+  if (method.by == LaunchMethod::By::remote_shell &&
+      std::filesystem::path(method.words.front()).filename() == "ssh")
+    method.words.insert(method.words.begin() + 1, {"-o", "BatchMode=yes"});
+  return method;
+}
+
 }  // namespace
 
 int examine_hosts(const LaunchOptions& options, const Config& config) {
-  const LaunchMethod method = launch_method(options, surroundings());
+  const LaunchMethod method = without_questions(launch_method(options, surroundings()));
   Doctor doctor(options, method, config);
   const Examination examination = doctor.run();
   if (doctor.signal() != 0) return 128 + doctor.signal();

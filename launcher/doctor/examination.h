@@ -26,11 +26,12 @@ struct ExaminedHost {
   std::optional<ClockDifference> clock;
 };
 
-// A connection that was tried: from one host to another, each with the card of that number.
+// A connection that was tried: from a card of one host to a card of another.
 struct TriedLink {
   int from = 0;
   int to = 0;
   int card = 0;
+  int peer_card = 0;
   std::string problem;  // empty: connected
 };
 
@@ -38,6 +39,7 @@ struct MeasuredLink {
   int from = 0;
   int to = 0;
   int card = 0;
+  int peer_card = 0;
   std::uint64_t round_trip = 0;  // nanoseconds
   std::uint64_t sent = 0;        // bytes a second
   std::uint64_t received = 0;
@@ -49,7 +51,10 @@ struct Examination {
   std::vector<ExaminedHost> hosts;
   std::vector<TriedLink> tried;
   std::vector<MeasuredLink> links;
-  int partners = 0;  // hosts with which each has measured; 0: all others
+  int partners = 0;        // hosts with which each has measured; 0: all others
+  int unmeasured = 0;      // connections for which no time was left
+  bool has_slots = false;  // the user or a resource manager has said how many ranks each host takes
+  std::string network;     // of the job: "tcp", "mpi", "auto"
   std::string folder;
   std::vector<std::string> program;  // PROGRAM ARGS..., or nothing
 };

@@ -64,13 +64,22 @@ std::vector<Finding> in_order(const std::vector<Finding>& findings) {
   return merged;
 }
 
+std::string printable(std::string line) {
+  while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return line;
+}
+
 std::string to_text(const std::vector<Finding>& findings, std::size_t hosts) {
   std::size_t widest = 0;
   for (const Finding& each : findings) widest = std::max(widest, in_words(each.hosts, hosts).size());
   std::string text;
   for (const Finding& each : findings)
-    text += fmt::format("{:<7}  {:<{}}  {}{}{}\n", name_of(each.state), in_words(each.hosts, hosts), widest,
-                        each.sentence, each.remedy.empty() ? "" : " Remedy: ", each.remedy);
+    text +=
+        printable(fmt::format("{:<7}  {:<{}}  {}{}{}", name_of(each.state), in_words(each.hosts, hosts),
+                              widest, each.sentence, each.remedy.empty() ? "" : " Remedy: ", each.remedy)) +
+        "\n";
   const auto count = [&](State state) { return std::ranges::count(findings, state, &Finding::state); };
   return text + fmt::format("{}, {}, {} ok on {}.\n", counted(count(State::error), "error"),
                             counted(count(State::warning), "warning"), count(State::ok),
@@ -96,7 +105,7 @@ std::string to_json(const std::vector<Finding>& findings, const Examination& exa
     all["links"].push_back({{"from", name(link.from)},
                             {"to", name(link.to)},
                             {"from_card", card_of(examination, link.from, link.card)},
-                            {"to_card", card_of(examination, link.to, link.card)},
+                            {"to_card", card_of(examination, link.to, link.peer_card)},
                             {"round_trip_ns", link.round_trip},
                             {"sent_bytes_per_second", link.sent},
                             {"received_bytes_per_second", link.received},

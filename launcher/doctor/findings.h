@@ -28,6 +28,9 @@ bool has_error(const std::vector<Finding>& findings);
 // Findings that differ in their hosts only become one. The worst stand last, where a terminal shows them.
 std::vector<Finding> in_order(const std::vector<Finding>& findings);
 
+// Without the end of a line; control characters become '?', so that no host writes to the terminal.
+std::string printable(std::string line);
+
 // A line each, and a last one with the sums. `hosts`: of the examination.
 std::string to_text(const std::vector<Finding>& findings, std::size_t hosts);
 std::string to_json(const std::vector<Finding>& findings, const Examination& examination);

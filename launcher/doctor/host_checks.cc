@@ -19,8 +19,10 @@ using Verdicts = std::vector<Verdict>;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kGiB = 1 << 30;
-constexpr std::uint64_t kUsualFiles = 1024;
-constexpr std::uint64_t kFilesOfRank = 16, kOwnFiles = 64;  // about: pipes, shared memory, the program's own
+constexpr std::uint64_t kFewFiles = 256;                         // enough for a job of some ranks
+constexpr std::uint64_t kOwnFiles = 64;                          // of a program
+constexpr std::uint64_t kFilesOfRank = 16;                       // in its agent: pipes and sockets
+constexpr std::uint64_t kFilesOfJob = 8, kFilesOfOtherRank = 4;  // in a rank (ops/setup/init.cc)
 constexpr std::uint64_t kThreadsOfRank = 32;
 
 std::string in_bytes(std::uint64_t bytes) {
@@ -99,10 +101,12 @@ Verdicts check_memory(const ExaminedHost& host, const Examination&) {
                                     : "Ask for more, as by --mem of Slurm or --memory of Docker."}};
 }
 
+// Of the machine, not of a container: nobody there can turn them on.
 Verdicts check_huge_pages(const ExaminedHost& host, const Examination&) {
   const std::string& chosen = host.facts->memory.huge_pages;
   if (chosen.empty()) return {};
-  if (chosen != "never") return {{State::ok, fmt::format("Transparent huge pages: {}.", chosen)}};
+  if (chosen != "never" || host.facts->processes.in_container)
+    return {{State::ok, fmt::format("Transparent huge pages: {}.", chosen)}};
   return {{State::warning, "Transparent huge pages are off, so large tensors take longer to move.",
            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` as root."}};
 }
@@ -118,7 +122,12 @@ Verdicts check_cores(const ExaminedHost& host, const Examination&) {
                                                                 cores.numa_nodes == 1 ? "" : "s");
   const std::string sentence =
       fmt::format("{} of {} cores can be used{}{}", cores.usable, cores.online, physical, nodes);
-  if (cores.cgroup_millicores != 0 && cores.cgroup_millicores < 1000 * cores.usable)
+  const bool is_limited = cores.cgroup_millicores != 0 && cores.cgroup_millicores < 1000 * cores.usable;
+  const bool fits = host.ranks > 0 && 1000LL * host.ranks <= cores.cgroup_millicores;
+  if (is_limited && fits)
+    return {{State::ok, fmt::format("{}; the control group gives the time of {:.1f}.", sentence,
+                                    cores.cgroup_millicores / 1000.0)}};
+  if (is_limited)
     return {{State::warning,
              fmt::format("{}, but the control group gives the time of {:.1f}.", sentence,
                          cores.cgroup_millicores / 1000.0),
@@ -139,29 +148,41 @@ Verdicts check_clock_source(const ExaminedHost& host, const Examination&) {
            "`echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource` as root."}};
 }
 
+// The agent and each rank raise their limit to the hard one by themselves.
 Verdicts check_open_files(const ExaminedHost& host, const Examination& job) {
-  const agents::LimitFacts& limit = host.facts->processes.open_files;
-  const std::uint64_t cards = std::max<std::size_t>(1, host.facts->network.cards.size());
-  const std::uint64_t needed = kOwnFiles + kFilesOfRank * ranks_of(host) + 2 * cards * job.hosts.size();
-  const std::string sentence = fmt::format("A process may have {} files open", in_words(limit.soft));
-  const std::string remedy =
-      "`ulimit -n 65536` before ruedarun; for all logins, a line `* - nofile 65536` in "
-      "/etc/security/limits.conf.";
-  if (limit.soft < needed)
-    return {{State::error, fmt::format("{}; this job may need {}.", sentence, needed), remedy}};
-  if (limit.soft < kUsualFiles) return {{State::warning, sentence + "; that is few.", remedy}};
-  return {{State::ok, sentence + "."}};
+  const std::uint64_t most = host.facts->processes.open_files.hard;
+  std::uint64_t size = 0;
+  for (const ExaminedHost& each : job.hosts) size += static_cast<std::uint64_t>(each.ranks);
+  const std::uint64_t of_agent = kOwnFiles + kFilesOfRank * static_cast<std::uint64_t>(host.ranks);
+  const std::uint64_t of_rank = kOwnFiles + kFilesOfJob + kFilesOfOtherRank * size;
+  const std::uint64_t needed = size == 0 ? kFewFiles : std::max(of_agent, of_rank);
+  const std::string sentence = fmt::format("A process may have {} files open", in_words(most));
+  if (most >= needed) return {{State::ok, sentence + "."}};
+  return {{State::error, fmt::format("{}; this job may need {}.", sentence, needed),
+           "A line `* hard nofile 65536` in its /etc/security/limits.conf; `ulimit -Hn` there tells the "
+           "limit."}};
 }
 
 Verdicts check_processes(const ExaminedHost& host, const Examination&) {
   const agents::ProcessFacts& facts = host.facts->processes;
   const std::uint64_t needed = kThreadsOfRank * ranks_of(host);
+  const auto state = [&](std::uint64_t left) {
+    if (left >= needed) return State::ok;
+    return left < ranks_of(host) ? State::error : State::warning;
+  };
+  const std::uint64_t left_in_group = facts.cgroup_limit - std::min(facts.cgroup_limit, facts.cgroup_used);
+  if (facts.cgroup_limit != 0 && state(left_in_group) != State::ok)
+    return {{state(left_in_group),
+             fmt::format("The control group allows {} processes and threads, and has {}; this job may need "
+                         "{}.",
+                         facts.cgroup_limit, facts.cgroup_used, needed),
+             "Ask for more, as by --pids-limit of Docker or TasksMax of systemd."}};
   const std::uint64_t most = facts.processes.soft;
   const std::uint64_t left = most - std::min(most, facts.threads_of_user);
-  if (facts.is_root || most == agents::kUnlimited || left >= needed)
+  if (facts.is_root || most == agents::kUnlimited || state(left) == State::ok)
     return {{State::ok, fmt::format("The limit of processes and threads is {}.",
                                     facts.is_root ? "none, for root" : in_words(most))}};
-  return {{left < ranks_of(host) ? State::error : State::warning,
+  return {{state(left),
            fmt::format("This user may have {} processes and threads, and has {}; this job may need {}.", most,
                        facts.threads_of_user, needed),
            "`ulimit -u 65536` before ruedarun; for all logins, a line `* - nproc 65536` in "
@@ -184,16 +205,22 @@ Verdicts check_core_files(const ExaminedHost& host, const Examination&) {
                           : "A process that crashes may leave a core file."}};
 }
 
+// Files of a container may be in use in another one that has the same /dev/shm.
 Verdicts check_left_files(const ExaminedHost& host, const Examination&) {
   const agents::ProcessFacts& facts = host.facts->processes;
   if (facts.left_files.empty()) return {{State::ok, "No job that has ended left files in /dev/shm."}};
   std::vector<std::string> names;
   for (const std::string& file : facts.left_files) names.push_back(quoted(file));
   const bool one = facts.left_count == 1;
+  const std::string files = fmt::format("{}", fmt::join(names, " "));
   return {{State::warning,
-           fmt::format("{} file{} of jobs that have ended take{} {} of /dev/shm.", facts.left_count,
-                       one ? "" : "s", one ? "s" : "", in_bytes(facts.left_bytes)),
-           fmt::format("`rm {}` there.", fmt::join(names, " "))}};
+           fmt::format("{} file{} of jobs take{} {} of /dev/shm, and no process that can be seen from there "
+                       "uses {}.",
+                       facts.left_count, one ? "" : "s", one ? "s" : "", in_bytes(facts.left_bytes),
+                       one ? "it" : "them"),
+           facts.sees_all ? fmt::format("`rm {}` there.", files)
+                          : fmt::format("`lsof {}` on the host of the container tells if one uses {}.", files,
+                                        one ? "it" : "them")}};
 }
 
 Verdicts check_names(const ExaminedHost& host, const Examination& job) {
@@ -205,41 +232,70 @@ Verdicts check_names(const ExaminedHost& host, const Examination& job) {
     const ExaminedHost& other = *named;
     const bool is_own = &other == &host;
     const auto loopback = std::ranges::find_if(found.addresses, is_loopback);
-    const std::string remedy = fmt::format("A line `{}` in its /etc/hosts.", line_of_hosts(other));
     if (!found.problem.empty())
       all.push_back({State::warning,
                      fmt::format("It finds no address of {} ({}); torch and MPI may look for it.", other.name,
                                  found.problem),
-                     remedy});
+                     fmt::format("A line `{}` in its /etc/hosts.", line_of_hosts(other))});
     else if (loopback != found.addresses.end())
       all.push_back({is_own ? State::warning : State::error,
                      fmt::format("It takes {} for {}, {}.", other.name, *loopback,
                                  is_own ? "which others cannot reach" : "which is itself"),
-                     remedy});
+                     fmt::format("Replace the line `{} {}` by `{}` in its /etc/hosts.", *loopback, other.name,
+                                 line_of_hosts(other))});
   }
+  if (const int left = host.facts->network.names_left; left > 0)
+    all.push_back({State::warning, fmt::format("Names take long here ({} not looked up).", left),
+                   "Look at the name servers in its /etc/resolv.conf, or list the hosts in /etc/hosts."});
   if (all.empty()) all.push_back({State::ok, "It finds the addresses of all hosts by their names."});
   return all;
 }
 
+// Ranks on several hosts use all cards that are chosen.
 Verdicts check_cards(const ExaminedHost& host, const Examination& job) {
-  if (!host.facts->network.cards.empty() || job.hosts.size() < 2) return {};
-  return {{State::error, "No network card is up and has an address.",
-           "Bring one up: `ip link set eth0 up`; or name one of those there by RUEDA_RAILS."}};
+  if (job.hosts.size() < 2) return {};
+  const agents::NetworkFacts& network = host.facts->network;
+  Verdicts all;
+  for (const std::string& card : network.absent_cards)
+    all.push_back({State::error,
+                   fmt::format("There is no network card {} that is up and has an address, and RUEDA_RAILS "
+                               "names it.",
+                               card),
+                   fmt::format("Bring it up: `ip link set {} up`; or leave it out of RUEDA_RAILS.", card)});
+  for (const agents::CardFacts& card : network.cards)
+    if (card.port == 0)
+      all.push_back({State::error, fmt::format("Nothing can listen at {} ({}).", card.address, card.name),
+                     "Name other cards by RUEDA_RAILS; `ip address` there lists them."});
+  if (network.cards.empty() && all.empty())
+    all.push_back({State::error, "No network card is up and has an address.",
+                   "Bring one up: `ip link set eth0 up`; or name one of those there by RUEDA_RAILS."});
+  return all;
 }
 
-Verdicts check_libraries(const ExaminedHost& host, const Examination&) {
+// MPI is loaded only by a job over MPI.
+Verdicts check_libraries(const ExaminedHost& host, const Examination& job) {
   const agents::SoftwareFacts& software = host.facts->software;
   Verdicts all;
-  if (software.mpi.starts_with("cannot"))
+  const bool is_missing = software.mpi.starts_with("cannot");
+  if (is_missing && job.network == "mpi")
     all.push_back({State::warning, fmt::format("The MPI library {}.", software.mpi),
                    "Install the MPI that Rueda was built with (`ruedarun --check-build`)."});
   else
-    all.push_back({State::ok, fmt::format("MPI: {}.", software.mpi)});
+    all.push_back({State::ok, is_missing ? fmt::format("Without MPI ({}).", software.mpi)
+                                         : fmt::format("MPI: {}.", software.mpi)});
   for (const std::string& device : software.devices) {
     const bool is_there = device.starts_with("[X] ");
     const std::string words = device.starts_with("[") && device.size() > 4 ? device.substr(4) : device;
     all.push_back({State::ok, fmt::format("{}{}.", is_there ? "" : "Without ", words)});
   }
+  return all;
+}
+
+Verdicts check_facts(const ExaminedHost& host, const Examination&) {
+  Verdicts all;
+  for (const std::string& problem : host.facts->problems)
+    all.push_back({State::warning, fmt::format("A part of it could not be examined: {}.", problem),
+                   "Look at `dmesg`, and at the limits of processes and memory."});
   return all;
 }
 

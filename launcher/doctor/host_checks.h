@@ -21,6 +21,7 @@ std::vector<Verdict> check_left_files(const ExaminedHost& host, const Examinatio
 std::vector<Verdict> check_names(const ExaminedHost& host, const Examination& job);
 std::vector<Verdict> check_cards(const ExaminedHost& host, const Examination& job);
 std::vector<Verdict> check_libraries(const ExaminedHost& host, const Examination& job);
+std::vector<Verdict> check_facts(const ExaminedHost& host, const Examination& job);
 std::vector<Verdict> check_program_there(const ExaminedHost& host, const Examination& job);
 std::vector<Verdict> check_python(const ExaminedHost& host, const Examination& job);
 

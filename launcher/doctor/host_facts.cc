@@ -14,7 +14,9 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -32,8 +34,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kShm = "/dev/shm";
-constexpr std::size_t kMostLeft = 64;    // files that are named
-constexpr std::size_t kTried = 1 << 20;  // bytes of memory that are made for a try
+constexpr std::size_t kMostLeft = 64;                        // files that are named
+constexpr std::size_t kTried = 1 << 20;                      // bytes of memory that are made for a try
+constexpr std::time_t kYoung = 60;                           // seconds: a job may have made the file just now
+constexpr const char* kFirstProcesses = "pid:[4026531836]";  // Linux gives its first namespace this number
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
@@ -126,13 +130,25 @@ bool is_of_a_job(const std::string& name) {
   return std::ranges::any_of(kBeginnings, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
+bool sees_all_processes() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/ns/pid", ignored).string() == kFirstProcesses;
+}
+
+bool is_in_container() {
+  std::error_code ignored;
+  return !sees_all_processes() || fs::exists("/.dockerenv", ignored) ||
+         fs::exists("/run/.containerenv", ignored) || std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
+}
+
 void find_left_files(agents::ProcessFacts& facts) {
   std::set<std::string> files;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(kShm, ignored)) {
     struct stat about {};
     const bool ours = ::lstat(entry.path().c_str(), &about) == 0 && S_ISREG(about.st_mode) &&
-                      about.st_uid == ::getuid() && is_of_a_job(entry.path().filename().string());
+                      about.st_uid == ::getuid() && about.st_mtim.tv_sec + kYoung <= std::time(nullptr) &&
+                      is_of_a_job(entry.path().filename().string());
     if (ours) files.insert(entry.path().string());
   }
   const std::set<std::string> left = unused(std::move(files));
@@ -194,7 +210,12 @@ agents::ProcessFacts process_facts() {
   facts.locked_memory = limit_of(RLIMIT_MEMLOCK);
   facts.core_file = limit_of(RLIMIT_CORE);
   facts.threads_of_user = threads_of(::getuid());
+  const CgroupLimits cgroup = own_cgroup();
+  facts.cgroup_limit = cgroup.processes;
+  facts.cgroup_used = cgroup.processes_used;
   facts.is_root = ::geteuid() == 0;
+  facts.in_container = is_in_container();
+  facts.sees_all = sees_all_processes();
   find_left_files(facts);
   return facts;
 }

@@ -52,12 +52,18 @@ struct Compared {
 
 std::vector<Compared> compared_values() {
   using Facts = agents::HostFacts;
+  const auto python_module = [](const Facts& facts) {
+    const agents::SoftwareFacts& software = facts.software;
+    return software.python_rueda == agents::kNotInstalled ? software.rueda : software.python_rueda;
+  };
   return {
       {"Rueda", [](const Facts& facts) { return facts.software.rueda; }, State::error},
       {"the torch that Rueda was built with", [](const Facts& facts) { return facts.software.torch; },
        State::error},
       {"torch", [](const Facts& facts) { return facts.software.python_torch; }, State::error},
-      {"Rueda's Python module", [](const Facts& facts) { return facts.software.python_rueda; }, State::error},
+      {"Rueda's Python module", python_module, State::error},
+      {"the torch of Rueda's Python module", [](const Facts& facts) { return facts.software.python_built; },
+       State::error},
       {"Python", [](const Facts& facts) { return facts.software.python; }, State::warning},
       {"MPI", [](const Facts& facts) { return facts.software.mpi; }, State::warning},
       {"devices",
@@ -96,7 +102,7 @@ std::vector<Finding> check_versions(const Examination& job) {
 std::vector<Finding> check_equal_cores(const Examination& job) {
   const auto values =
       by_value(job, [](const agents::HostFacts& facts) { return std::to_string(facts.cores.usable); });
-  if (values.size() < 2) return {};
+  if (values.size() < 2 || job.has_slots) return {};
   return {
       {State::warning, "equal cores", names_of_all(job),
        fmt::format("Usable cores differ: {}; the slowest host decides the time of a step.", in_words(values)),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -26,6 +27,7 @@ struct Judged {
   int from = 0;
   int to = 0;
   int card = 0;
+  int peer_card = 0;
   bool is_bad = false;
 };
 
@@ -50,8 +52,8 @@ std::vector<Blamed> blame(const std::vector<Judged>& all) {
   for (const Judged& each : all) {
     const auto [found, is_new] = bad_number.emplace(each.card, true);
     found->second = found->second && each.is_bad;
-    for (const int host : {each.from, each.to}) {
-      CardRecord& record = of_card[{host, each.card}];
+    for (const auto& [host, card] : {std::pair(each.from, each.card), std::pair(each.to, each.peer_card)}) {
+      CardRecord& record = of_card[{host, card}];
       record.partners.insert(host == each.from ? each.to : each.from);
       record.all_bad = record.all_bad && each.is_bad;
     }
@@ -68,22 +70,19 @@ std::vector<Blamed> blame(const std::vector<Judged>& all) {
     return record.partners.size() > 1 && record.all_bad;
   };
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto [from, to, card, is_bad] = all[i];
+    const auto [from, to, card, peer_card, is_bad] = all[i];
     if (!is_bad) continue;
-    std::set<int> hosts;
     if (bad_number.at(card)) {
+      std::set<int> hosts;
       for (const Judged& each : all)
         if (each.card == card) hosts.insert({each.from, each.to});
-    } else {
-      for (const int host : {from, to})
-        if (is_dead(host, card)) hosts.insert(host);
-      if (hosts.size() == 2) {
-        for (const int host : {from, to}) add({host}, card, i);
-        continue;
-      }
-      if (hosts.empty()) hosts = {from, to};
+      add(hosts, card, i);
+      continue;
     }
-    add(hosts, card, i);
+    const bool from_is_dead = is_dead(from, card), to_is_dead = is_dead(to, peer_card);
+    if (from_is_dead) add({from}, card, i);
+    if (to_is_dead) add({to}, peer_card, i);
+    if (!from_is_dead && !to_is_dead) add({from, to}, card, i);
   }
   return blamed;
 }
@@ -91,6 +90,13 @@ std::vector<Blamed> blame(const std::vector<Judged>& all) {
 std::vector<std::string> names_of(const Examination& examination, const std::vector<int>& hosts) {
   std::vector<std::string> names;
   for (const int host : hosts) names.push_back(examination.hosts[static_cast<std::size_t>(host)].name);
+  return names;
+}
+
+std::vector<std::string> names_of_answers(const Examination& examination) {
+  std::vector<std::string> names;
+  for (const ExaminedHost& host : examination.hosts)
+    if (host.facts) names.push_back(host.name);
   return names;
 }
 
@@ -102,12 +108,20 @@ std::string milliseconds(std::uint64_t nanoseconds) {
 }
 
 // "eth0 of h0 to eth0 of h1".
-std::string ends_of(const Examination& examination, int from, int to, int card) {
-  const auto end = [&](int host) {
+template <class Link>
+std::string ends_of(const Examination& examination, const Link& link) {
+  const auto end = [&](int host, int card) {
     return fmt::format("{} of {}", card_of(examination, host, card),
                        examination.hosts[static_cast<std::size_t>(host)].name);
   };
-  return fmt::format("{} to {}", end(from), end(to));
+  return fmt::format("{} to {}", end(link.from, link.card), end(link.to, link.peer_card));
+}
+
+// Null where the host has not told.
+const agents::CardFacts* facts_of(const Examination& examination, int host, int card) {
+  const auto& facts = examination.hosts[static_cast<std::size_t>(host)].facts;
+  const auto number = static_cast<std::size_t>(card);
+  return facts && number < facts->network.cards.size() ? &facts->network.cards[number] : nullptr;
 }
 
 std::vector<MeasuredLink> good_links(const Examination& examination) {
@@ -126,30 +140,43 @@ std::uint64_t middle(std::vector<std::uint64_t> values, bool greater) {
   return values[(values.size() - (greater ? 0 : 1)) / 2];
 }
 
-// Bytes a second that the slower of both cards should carry; 0: unknown.
-std::uint64_t speed_of(const Examination& examination, const MeasuredLink& link) {
-  int megabits = kMostMegabits;
-  bool known = false;
-  for (const int host : {link.from, link.to}) {
-    const auto& facts = examination.hosts[static_cast<std::size_t>(host)].facts;
-    const auto card = static_cast<std::size_t>(link.card);
-    if (!facts || card >= facts->network.cards.size() || facts->network.cards[card].megabits <= 0) continue;
-    megabits = std::min(megabits, facts->network.cards[card].megabits);
-    known = true;
+// Megabits a second of the slower of both cards; 0: unknown.
+int megabits_of(const Examination& examination, const MeasuredLink& link) {
+  int least = 0;
+  for (const auto& [host, card] : {std::pair(link.from, link.card), std::pair(link.to, link.peer_card)}) {
+    const agents::CardFacts* facts = facts_of(examination, host, card);
+    if (facts == nullptr || facts->megabits <= 0) continue;
+    least = least == 0 ? facts->megabits : std::min(least, facts->megabits);
   }
-  return known ? static_cast<std::uint64_t>(megabits) * 125'000 : 0;
+  return least;
 }
 
-// The names of cards, by number, over which each tried connection came about.
+// Bytes a second that one connection should carry; 0: unknown.
+std::uint64_t speed_of(const Examination& examination, const MeasuredLink& link) {
+  return static_cast<std::uint64_t>(std::min(megabits_of(examination, link), kMostMegabits)) * 125'000;
+}
+
+// A bridge of containers may have one address on all hosts, and leads to none of them.
+bool is_on_both(const Examination& examination, const TriedLink& link) {
+  const auto has = [&](int host, const agents::CardFacts* card) {
+    const auto& facts = examination.hosts[static_cast<std::size_t>(host)].facts;
+    return card != nullptr && facts &&
+           std::ranges::find(facts->network.cards, card->address, &agents::CardFacts::address) !=
+               facts->network.cards.end();
+  };
+  return has(link.to, facts_of(examination, link.from, link.card)) ||
+         has(link.from, facts_of(examination, link.to, link.peer_card));
+}
+
+// The names of cards over which each tried connection came about.
 std::vector<std::string> good_cards(const Examination& examination) {
-  std::map<int, std::pair<int, bool>> of_number;  // a host that has it; whether all are good
-  for (const TriedLink& each : examination.tried) {
-    auto [found, is_new] = of_number.emplace(each.card, std::pair(each.from, true));
-    if (!each.problem.empty()) found->second.second = false;
-  }
-  std::vector<std::string> names;
-  for (const auto& [card, state] : of_number)
-    if (state.second) names.push_back(card_of(examination, state.first, card));
+  std::vector<std::string> names, bad;
+  const auto add = [](std::vector<std::string>& list, const std::string& name) {
+    if (std::ranges::find(list, name) == list.end()) list.push_back(name);
+  };
+  for (const TriedLink& each : examination.tried)
+    add(each.problem.empty() ? names : bad, card_of(examination, each.from, each.card));
+  std::erase_if(names, [&](const std::string& name) { return std::ranges::find(bad, name) != bad.end(); });
   return names;
 }
 
@@ -161,14 +188,34 @@ std::string remedy_of_connection(const Examination& examination, const std::stri
                      fmt::join(good, ","));
 }
 
-std::uint64_t usual_rate(const Examination& examination) {
+// Of connections over cards of the same speed.
+std::uint64_t usual_rate(const Examination& examination, const MeasuredLink& link) {
   std::vector<std::uint64_t> rates;
-  for (const MeasuredLink& link : good_links(examination)) rates.push_back(rate_of(link));
+  for (const MeasuredLink& each : good_links(examination))
+    if (megabits_of(examination, each) == megabits_of(examination, link)) rates.push_back(rate_of(each));
   return middle(rates, true);
 }
 
-bool is_much_slower(const MeasuredLink& link, std::uint64_t usual) {
-  return static_cast<double>(rate_of(link)) < kMuchSlower * static_cast<double>(usual);
+// Slower than others, and than the cards where their speed is known.
+bool is_much_slower(const Examination& examination, const MeasuredLink& link) {
+  const auto is_below = [&](std::uint64_t other) {
+    return static_cast<double>(rate_of(link)) < kMuchSlower * static_cast<double>(other);
+  };
+  const std::uint64_t speed = speed_of(examination, link);
+  return is_below(usual_rate(examination, link)) && (speed == 0 || is_below(speed));
+}
+
+// "`ping -M do -s 1472 HOST` tells if packets of 1500 bytes come through".
+std::string try_of(int mtu) {
+  constexpr int kHeaders = 28;  // of IPv4 and ICMP
+  return fmt::format("`ping -M do -s {} HOST` tells if packets of {} bytes come through", mtu - kHeaders,
+                     mtu);
+}
+
+std::string remedy_of_loss(const Examination& examination, const MeasuredLink& link) {
+  const agents::CardFacts* card = facts_of(examination, link.from, link.card);
+  const std::string more = card == nullptr || card->mtu == 0 ? "" : fmt::format("; {}", try_of(card->mtu));
+  return fmt::format("Look for lost packets: `ip -s link`{}.", more);
 }
 
 // `against`: what the rate is compared with, in words.
@@ -177,15 +224,15 @@ std::vector<Finding> slow_links(const Examination& examination, const std::strin
                                 const std::function<std::string(const MeasuredLink&)>& against) {
   const std::vector<MeasuredLink> links = good_links(examination);
   std::vector<Judged> all;
-  for (const MeasuredLink& link : links) all.push_back({link.from, link.to, link.card, is_slow(link)});
+  for (const MeasuredLink& link : links)
+    all.push_back({link.from, link.to, link.card, link.peer_card, is_slow(link)});
   std::vector<Finding> findings;
   for (const Blamed& each : blame(all)) {
     const MeasuredLink& link = links[each.example];
     const std::string card = card_of(examination, each.hosts.front(), each.card);
     findings.push_back(
         {State::warning, check, names_of(examination, each.hosts),
-         fmt::format("{} carries {} there and {} back; {}.",
-                     ends_of(examination, link.from, link.to, link.card), gigabits(link.sent),
+         fmt::format("{} carries {} there and {} back; {}.", ends_of(examination, link), gigabits(link.sent),
                      gigabits(link.received), against(link)),
          fmt::format("Look at `ethtool {}`, `tc qdisc show dev {}` and other traffic.", card, card)});
   }
@@ -195,29 +242,30 @@ std::vector<Finding> slow_links(const Examination& examination, const std::strin
 }  // namespace
 
 std::string card_of(const Examination& examination, int host, int card) {
-  const auto& facts = examination.hosts[static_cast<std::size_t>(host)].facts;
-  const auto number = static_cast<std::size_t>(card);
-  if (!facts || number >= facts->network.cards.size()) return fmt::format("card {}", card);
-  return facts->network.cards[number].name;
+  const agents::CardFacts* facts = facts_of(examination, host, card);
+  return facts == nullptr ? fmt::format("card {}", card) : facts->name;
 }
 
 std::vector<Finding> check_connections(const Examination& examination) {
   std::vector<Judged> all;
   std::map<std::pair<int, int>, bool> reached;  // by any card
-  for (const TriedLink& each : examination.tried) {
-    all.push_back({each.from, each.to, each.card, !each.problem.empty()});
-    reached[{each.from, each.to}] |= each.problem.empty();
-  }
+  for (const TriedLink& each : examination.tried) reached[{each.from, each.to}] |= each.problem.empty();
+  std::vector<TriedLink> tried;
+  std::ranges::copy_if(examination.tried, std::back_inserter(tried), [&](const TriedLink& each) {
+    return each.problem.empty() || !reached.at({each.from, each.to}) || !is_on_both(examination, each);
+  });
+  for (const TriedLink& each : tried)
+    all.push_back({each.from, each.to, each.card, each.peer_card, !each.problem.empty()});
   std::vector<Finding> findings;
   for (const Blamed& each : blame(all)) {
-    const TriedLink& example = examination.tried[each.example];
+    const TriedLink& example = tried[each.example];
     const bool is_lost = std::ranges::any_of(examination.tried, [&](const TriedLink& link) {
       const bool is_its = std::ranges::find(each.hosts, link.from) != each.hosts.end() ||
                           std::ranges::find(each.hosts, link.to) != each.hosts.end();
-      return is_its && link.card == each.card && !reached.at({link.from, link.to});
+      return is_its && !reached.at({link.from, link.to});
     });
     const std::string card = card_of(examination, each.hosts.front(), each.card);
-    const std::string ends = ends_of(examination, example.from, example.to, example.card);
+    const std::string ends = ends_of(examination, example);
     const std::string words =
         each.hosts.size() == 1 ? fmt::format("{} reaches no other host: {}, {}", card, ends, example.problem)
                                : fmt::format("There is no connection from {}: {}", ends, example.problem);
@@ -229,25 +277,51 @@ std::vector<Finding> check_connections(const Examination& examination) {
     if (!link.problem.empty())
       findings.push_back({State::warning, "connections", names_of(examination, {link.from, link.to}),
                           fmt::format("The connection from {} was made, and then {}.",
-                                      ends_of(examination, link.from, link.to, link.card), link.problem),
-                          "Look for lost packets: `ip -s link`."});
+                                      ends_of(examination, link), link.problem),
+                          remedy_of_loss(examination, link)});
   return findings;
 }
 
+std::vector<Finding> check_mtu(const Examination& examination) {
+  std::map<std::string, std::set<std::string>> by_value;  // "9000": "eth0 of h0"
+  std::set<int> hosts;
+  const agents::CardFacts* longest = nullptr;
+  for (const TriedLink& link : examination.tried) {
+    const agents::CardFacts* own = facts_of(examination, link.from, link.card);
+    const agents::CardFacts* other = facts_of(examination, link.to, link.peer_card);
+    const bool is_known = own != nullptr && other != nullptr && own->mtu > 0 && other->mtu > 0;
+    if (!is_known || own->mtu == other->mtu || !link.problem.empty()) continue;
+    for (const auto& [host, card] : {std::pair(link.from, own), std::pair(link.to, other)}) {
+      hosts.insert(host);
+      const std::string& name = examination.hosts[static_cast<std::size_t>(host)].name;
+      by_value[fmt::format("{}", card->mtu)].insert(fmt::format("{} of {}", card->name, name));
+      if (longest == nullptr || card->mtu > longest->mtu) longest = card;
+    }
+  }
+  if (longest == nullptr) return {};
+  std::vector<std::string> parts;
+  for (const auto& [value, cards] : by_value)
+    parts.push_back(fmt::format("{} bytes of {}", value, fmt::join(cards, ", ")));
+  return {
+      {State::warning, "MTU", names_of(examination, {hosts.begin(), hosts.end()}),
+       fmt::format("Connected cards differ in the length of packets (MTU): {}.", fmt::join(parts, "; ")),
+       fmt::format("Set the same by `ip link set {} mtu BYTES`; {}.", longest->name, try_of(longest->mtu))}};
+}
+
 std::vector<Finding> check_bandwidth(const Examination& examination) {
-  const std::uint64_t usual = usual_rate(examination);
   return slow_links(
-      examination, "bandwidth", [&](const MeasuredLink& link) { return is_much_slower(link, usual); },
-      [&](const MeasuredLink&) { return fmt::format("{} is usual here", gigabits(usual)); });
+      examination, "bandwidth", [&](const MeasuredLink& link) { return is_much_slower(examination, link); },
+      [&](const MeasuredLink& link) {
+        return fmt::format("{} is usual here", gigabits(usual_rate(examination, link)));
+      });
 }
 
 std::vector<Finding> check_card_speed(const Examination& examination) {
-  const std::uint64_t usual = usual_rate(examination);
   return slow_links(
       examination, "card speed",
       [&](const MeasuredLink& link) {
         const double expected = kOfItsCard * static_cast<double>(speed_of(examination, link));
-        return !is_much_slower(link, usual) && static_cast<double>(rate_of(link)) < expected;
+        return !is_much_slower(examination, link) && static_cast<double>(rate_of(link)) < expected;
       },
       [&](const MeasuredLink& link) {
         return fmt::format("the card can do {}", gigabits(speed_of(examination, link)));
@@ -261,7 +335,7 @@ std::vector<Finding> check_latency(const Examination& examination) {
   const std::uint64_t usual = middle(trips, false);
   std::vector<Judged> all;
   for (const MeasuredLink& link : links)
-    all.push_back({link.from, link.to, link.card,
+    all.push_back({link.from, link.to, link.card, link.peer_card,
                    link.round_trip > kMuchLonger * usual && link.round_trip > usual + kLongest});
   std::vector<Finding> findings;
   for (const Blamed& each : blame(all)) {
@@ -269,9 +343,8 @@ std::vector<Finding> check_latency(const Examination& examination) {
     const std::string card = card_of(examination, each.hosts.front(), each.card);
     findings.push_back(
         {State::warning, "latency", names_of(examination, each.hosts),
-         fmt::format("A round trip from {} takes {}; {} is usual here.",
-                     ends_of(examination, link.from, link.to, link.card), milliseconds(link.round_trip),
-                     milliseconds(usual)),
+         fmt::format("A round trip from {} takes {}; {} is usual here.", ends_of(examination, link),
+                     milliseconds(link.round_trip), milliseconds(usual)),
          fmt::format("Look at `tc qdisc show dev {}` and the way there: `tracepath HOST`.", card)});
   }
   return findings;
@@ -301,6 +374,11 @@ std::vector<Finding> sum_up_links(const Examination& examination) {
                      range(milliseconds(near.round_trip), milliseconds(far.round_trip)), sample),
          ""});
   }
+  if (examination.unmeasured > 0)
+    findings.push_back({State::ok, "links", names_of_answers(examination),
+                        fmt::format("{} connection{} not measured: no time was left.", examination.unmeasured,
+                                    examination.unmeasured == 1 ? " was" : "s were"),
+                        ""});
   return findings;
 }
 

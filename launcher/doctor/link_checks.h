@@ -10,6 +10,9 @@
 
 namespace rueda {
 
+// Connected cards that send packets of unequal lengths.
+std::vector<Finding> check_mtu(const Examination& examination);
+
 // Connections that do not come about. A fault of one card is told once, not for each of its partners.
 std::vector<Finding> check_connections(const Examination& examination);
 

@@ -10,11 +10,16 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <sstream>
+#include <string_view>
+#include <thread>
+#include <utility>
 
 namespace rueda {
 namespace {
@@ -35,10 +40,16 @@ std::string digits_of(const sockaddr* address) {
   return ::inet_ntop(address->sa_family, host, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-std::int32_t speed_of(const std::string& card) {
-  std::int32_t megabits = 0;
-  std::ifstream(fmt::format("/sys/class/net/{}/speed", card)) >> megabits;
-  return std::max(0, megabits);
+std::int32_t number_in(const std::filesystem::path& file) {
+  std::int32_t number = 0;
+  std::ifstream(file) >> number;
+  return std::max(0, number);
+}
+
+bool is_address(const std::string& text) {
+  in6_addr address{};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
 struct NamedAddress {
@@ -57,7 +68,8 @@ std::vector<NamedAddress> all_addresses() {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
     std::string address = digits_of(each->ifa_addr);
     if (address.empty()) continue;
-    all.push_back({{each->ifa_name, std::move(address), 0, speed_of(each->ifa_name)},
+    const auto folder = std::filesystem::path("/sys/class/net") / each->ifa_name;
+    all.push_back({{each->ifa_name, std::move(address), 0, speed_of_card(folder), number_in(folder / "mtu")},
                    (each->ifa_flags & IFF_LOOPBACK) != 0,
                    each->ifa_addr->sa_family == AF_INET});
   }
@@ -99,7 +111,10 @@ std::vector<agents::CardFacts> cards_here(const std::string& chosen) {
     const auto found = std::ranges::find_if(all, [&](const NamedAddress& each) {
       return each.card.name == wanted || each.card.address == wanted;
     });
-    if (found != all.end()) cards.push_back(found->card);
+    if (found != all.end())
+      cards.push_back(found->card);
+    else if (is_address(wanted))
+      cards.push_back({wanted, wanted, 0, 0, 0});  // as 127.0.0.2; what is not here cannot be bound
   }
   if (!chosen.empty()) return cards;
   for (const NamedAddress& each : all)
@@ -109,15 +124,48 @@ std::vector<agents::CardFacts> cards_here(const std::string& chosen) {
   return cards;
 }
 
-std::vector<agents::NameFacts> look_up(const std::vector<std::string>& names, std::chrono::seconds longest) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + longest;
-  std::vector<agents::NameFacts> found;
-  for (const std::string& name : names)
-    found.push_back(Clock::now() < until
-                        ? look_up(name)
-                        : agents::NameFacts{name, {}, "earlier names have taken too long to look up"});
-  return found;
+std::vector<std::string> absent_cards(const std::string& chosen) {
+  const std::vector<NamedAddress> all = all_addresses();
+  std::vector<std::string> absent;
+  for (const std::string& wanted : words_by_commas(chosen))
+    if (!is_address(wanted) &&
+        std::ranges::none_of(all, [&](const NamedAddress& each) { return each.card.name == wanted; }))
+      absent.push_back(wanted);
+  return absent;
+}
+
+// Drivers of virtual machines name a number that nothing keeps.
+std::int32_t speed_of_card(const std::filesystem::path& folder) {
+  constexpr std::array<std::string_view, 6> kVirtual{"virtio_net",   "vmxnet3", "hv_netvsc",
+                                                     "xen_netfront", "vif",     "e1000"};
+  std::error_code none;
+  if (!std::filesystem::exists(folder / "device", none)) return 0;
+  const std::string driver =
+      std::filesystem::read_symlink(folder / "device" / "driver", none).filename().string();
+  return std::ranges::find(kVirtual, driver) == kVirtual.end() ? number_in(folder / "speed") : 0;
+}
+
+FoundNames look_up(const std::vector<std::string>& names, std::chrono::milliseconds longest) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable more;
+    std::vector<agents::NameFacts> found;
+    bool wanted = true;
+  };
+  const auto shared = std::make_shared<Shared>();
+  std::thread([shared, names] {
+    for (const std::string& name : names) {
+      agents::NameFacts facts = look_up(name);
+      const std::scoped_lock lock(shared->mutex);
+      if (!shared->wanted) return;
+      shared->found.push_back(std::move(facts));
+      shared->more.notify_one();
+    }
+  }).detach();
+  std::unique_lock lock(shared->mutex);
+  shared->more.wait_for(lock, longest, [&] { return shared->found.size() == names.size(); });
+  shared->wanted = false;
+  return {shared->found, static_cast<std::int32_t>(names.size() - shared->found.size())};
 }
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }

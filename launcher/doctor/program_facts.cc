@@ -33,26 +33,32 @@ constexpr auto kLongestImport = std::chrono::seconds(60);  // torch from a file 
 constexpr std::size_t kLongestText = 1000;
 constexpr std::size_t kMostOutput = 64 << 10;
 
-// A line each: "python 3.11.2", "torch 2.9.1", "rueda FOLDER", or "problem torch: WHY".
+// A line each: "python 3.11.2", "torch 2.9.1", "rueda 0.1.0", "built 2.9.1", or "problem torch: WHY". A
+// module of Rueda without torch, and torch without Rueda, are no problem.
 constexpr const char* kProbe = R"(
-import platform
+import importlib, importlib.metadata, platform
 print("python", platform.python_version(), flush=True)
+def problem(name, text):
+    print("problem", f"{name}: {text.splitlines()[-1] if text else 'no reason'}", flush=True)
 def say(name, show):
     try:
-        print(name, show(__import__(name)), flush=True)
+        show(importlib.import_module(name))
+        return True
     except ModuleNotFoundError as error:
         if error.name != name:
-            print("problem", f"{name}: {error}", flush=True)
+            problem(name, str(error))
     except BaseException as error:
-        print("problem", f"{name}: {str(error).splitlines()[-1] if str(error) else type(error).__name__}", flush=True)
+        problem(name, str(error) or type(error).__name__)
+    return False
 def version(module):
-    import importlib.metadata, os
     try:
-        return importlib.metadata.version("rueda")
+        print("rueda", importlib.metadata.version("rueda"), flush=True)
     except importlib.metadata.PackageNotFoundError:
-        return "in " + os.path.dirname(module.__file__)
-say("torch", lambda module: module.__version__)
-say("rueda", version)
+        print("rueda not installed", flush=True)
+    say("rueda._build", lambda build: print("built", build.TORCH_VERSION, flush=True))
+has_torch = say("torch", lambda module: print("torch", module.__version__, flush=True))
+if say("rueda", version) and has_torch:
+    say("rueda.torch", lambda module: None)
 )";
 
 std::string first_line_of_script(const std::string& path) {
@@ -86,8 +92,8 @@ std::string problem_of_script(const std::vector<std::string>& program) {
   return fs::exists(program[1], none) ? "" : fmt::format("there is no file '{}'", program[1]);
 }
 
-void ask_python(const std::string& python, agents::SoftwareFacts& facts) {
-  const ProgramOutput output = output_within({python, "-c", kProbe}, kLongestImport);
+void ask_python(const std::string& python, agents::SoftwareFacts& facts, int line_of_doctor) {
+  const ProgramOutput output = output_within({python, "-c", kProbe}, kLongestImport, line_of_doctor);
   std::istringstream lines(output.text);
   std::string last;
   for (std::string line; std::getline(lines, line);) {
@@ -97,11 +103,12 @@ void ask_python(const std::string& python, agents::SoftwareFacts& facts) {
     if (name == "python") facts.python = value;
     if (name == "torch") facts.python_torch = value;
     if (name == "rueda") facts.python_rueda = value;
+    if (name == "built") facts.python_built = value;
     if (name == "problem") facts.python_problem += (facts.python_problem.empty() ? "" : "; ") + value;
     if (!line.empty()) last = line;
   }
-  for (std::string* text :
-       {&facts.python, &facts.python_torch, &facts.python_rueda, &facts.python_problem, &last})
+  for (std::string* text : {&facts.python, &facts.python_torch, &facts.python_rueda, &facts.python_built,
+                            &facts.python_problem, &last})
     text->resize(std::min(text->size(), kLongestText));
   if (output.is_late) {
     facts.python_problem =
@@ -111,14 +118,14 @@ void ask_python(const std::string& python, agents::SoftwareFacts& facts) {
   }
 }
 
-// Of a child that has closed its streams. It is killed with its group where it lives on.
+// Of a child that has closed its streams. It is killed where it lives on, and its group in any case.
 int status_of(pid_t process, Clock::time_point until) {
   int status = 0;
-  while (Clock::now() < until) {
-    if (::waitpid(process, &status, WNOHANG) == process) return status;
+  pid_t ended = 0;
+  while ((ended = ::waitpid(process, &status, WNOHANG)) == 0 && Clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
   ::kill(-process, SIGKILL);
+  if (ended != 0) return status;
   ::kill(process, SIGKILL);  // it may not lead its group yet
   ::waitpid(process, &status, 0);
   return status;
@@ -134,7 +141,7 @@ std::string python_of(const std::string& program) {
   return "";
 }
 
-ProgramOutput output_within(const std::vector<std::string>& command, std::chrono::seconds longest) {
+ProgramOutput output_within(const std::vector<std::string>& command, std::chrono::seconds longest, int line) {
   const auto until = Clock::now() + longest;
   const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe pipe = make_pipe();
@@ -148,8 +155,9 @@ ProgramOutput output_within(const std::vector<std::string>& command, std::chrono
   ProgramOutput output;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd wait{pipe.read_end.number(), POLLIN, 0};
-    output.is_late = left <= 0 || ::poll(&wait, 1, static_cast<int>(left)) == 0;
+    std::array<pollfd, 2> waits{{{pipe.read_end.number(), POLLIN, 0}, {line, POLLRDHUP, 0}}};
+    output.is_late =
+        left <= 0 || ::poll(waits.data(), waits.size(), static_cast<int>(left)) == 0 || waits[1].revents != 0;
     if (output.is_late) break;
     const std::string_view piece = read_some(pipe.read_end.number());
     if (piece.empty()) break;
@@ -159,7 +167,7 @@ ProgramOutput output_within(const std::vector<std::string>& command, std::chrono
   return output;
 }
 
-agents::SoftwareFacts software_facts(const std::vector<std::string>& program) {
+agents::SoftwareFacts software_facts(const std::vector<std::string>& program, int line) {
   agents::SoftwareFacts facts;
   facts.rueda = built_version();
   facts.torch = built_torch();
@@ -171,7 +179,7 @@ agents::SoftwareFacts software_facts(const std::vector<std::string>& program) {
   else
     facts.program_problem = problem_of_script(program);
   const std::string python = python_of(program.front());
-  if (!python.empty() && is_program(python)) ask_python(python, facts);
+  if (!python.empty() && is_program(python)) ask_python(python, facts, line);
   return facts;
 }
 

@@ -21,7 +21,7 @@ template <class Archive, class Facts>
 void fields(Archive& archive, Facts& facts) {
   using Message = std::remove_const_t<Facts>;
   if constexpr (std::is_same_v<Message, CardFacts>)
-    archive(facts.name, facts.address, facts.port, facts.megabits);
+    archive(facts.name, facts.address, facts.port, facts.megabits, facts.mtu);
   else if constexpr (std::is_same_v<Message, LimitFacts>)
     archive(facts.soft, facts.hard);
   else if constexpr (std::is_same_v<Message, NameFacts>)
@@ -34,20 +34,21 @@ void fields(Archive& archive, Facts& facts) {
             facts.clock_source);
   else if constexpr (std::is_same_v<Message, ProcessFacts>)
     archive(facts.open_files, facts.processes, facts.locked_memory, facts.core_file, facts.threads_of_user,
-            facts.is_root, facts.left_files, facts.left_count, facts.left_bytes);
+            facts.cgroup_limit, facts.cgroup_used, facts.is_root, facts.in_container, facts.sees_all,
+            facts.left_files, facts.left_count, facts.left_bytes);
   else if constexpr (std::is_same_v<Message, NetworkFacts>)
-    archive(facts.cards, facts.names, facts.infiniband);
+    archive(facts.cards, facts.names, facts.infiniband, facts.absent_cards, facts.names_left);
   else if constexpr (std::is_same_v<Message, SoftwareFacts>)
     archive(facts.rueda, facts.torch, facts.mpi, facts.devices, facts.folder_problem, facts.program_problem,
-            facts.python, facts.python_torch, facts.python_rueda, facts.python_problem);
+            facts.python, facts.python_torch, facts.python_rueda, facts.python_built, facts.python_problem);
   else if constexpr (std::is_same_v<Message, HostFacts>)
-    archive(facts.memory, facts.cores, facts.processes, facts.network, facts.software);
+    archive(facts.memory, facts.cores, facts.processes, facts.network, facts.software, facts.problems);
   else if constexpr (std::is_same_v<Message, Examine>)
     archive(facts.host, facts.key, facts.hosts, facts.cards, facts.folder, facts.environment, facts.program);
   else if constexpr (std::is_same_v<Message, PeerCards>)
     archive(facts.host, facts.cards);
   else if constexpr (std::is_same_v<Message, ReachedCard>)
-    archive(facts.host, facts.card, facts.problem);
+    archive(facts.host, facts.card, facts.peer_card, facts.problem);
   else if constexpr (std::is_same_v<Message, MeasureLink>)
     archive(facts.host, facts.card, facts.milliseconds);
   else
@@ -126,6 +127,37 @@ class FieldReader {
   Reader& reader_;
 };
 
+// Purpose: cuts texts. A value for one call.
+class TextCutter {
+ public:
+  explicit TextCutter(std::size_t most) : most_(most) {}
+
+  template <class... Fields>
+  void operator()(Fields&... values) {
+    (cut(values), ...);
+  }
+
+ private:
+  template <class Field>
+  void cut(Field& value) {
+    if constexpr (std::is_same_v<Field, std::string>) {
+      value.resize(std::min(value.size(), most_));
+    } else if constexpr (is_list<Field>) {
+      for (auto& each : value) cut(each);
+    } else if constexpr (!std::is_arithmetic_v<Field>) {
+      fields(*this, value);
+    }
+  }
+
+  const std::size_t most_;
+};
+
+std::size_t size_of(const HostFacts& facts) {
+  Writer writer;
+  write(writer, facts);
+  return writer.take().size();
+}
+
 template <class Message>
 void write_fields(Writer& writer, const Message& message) {
   FieldWriter archive(writer);
@@ -138,6 +170,27 @@ void read_fields(Reader& reader, Message& message) {
 }
 
 }  // namespace
+
+void shorten(HostFacts& facts, std::size_t most) {
+  constexpr std::size_t kText = 1000;
+  TextCutter cutter(kText);
+  fields(cutter, facts);
+  while (size_of(facts) > most) {
+    std::size_t longest = 1;
+    const auto look = [&](const auto& list) { longest = std::max(longest, list.size()); };
+    const auto halve = [&](auto& list) {
+      if (list.size() == longest) list.resize(longest / 2);
+    };
+    const auto each = [&](const auto& act) {
+      act(facts.processes.left_files), act(facts.network.names), act(facts.software.devices);
+      act(facts.network.cards), act(facts.network.absent_cards), act(facts.problems);
+      for (NameFacts& name : facts.network.names) act(name.addresses);
+    };
+    each(look);
+    each(halve);
+    if (longest == 1) return;
+  }
+}
 
 void write(Writer& writer, const HostFacts& message) { write_fields(writer, message); }
 void read(Reader& reader, HostFacts& message) { read_fields(reader, message); }

@@ -16,7 +16,8 @@ struct CardFacts {
   std::string name;
   std::string address;
   std::int32_t port = 0;
-  std::int32_t megabits = 0;  // a second, as its driver says; 0: it says nothing
+  std::int32_t megabits = 0;  // a second, as its driver says; 0: it says nothing, or has no wire
+  std::int32_t mtu = 0;       // bytes of a packet; 0: unknown
   bool operator==(const CardFacts&) const = default;
 };
 
@@ -44,8 +45,8 @@ struct MemoryFacts {
   std::uint64_t installed = 0;
   std::uint64_t available = 0;
   std::uint64_t cgroup_limit = 0;  // 0: none
-  std::uint64_t cgroup_used = 0;
-  std::string huge_pages;  // "madvise"; empty: the kernel does not say
+  std::uint64_t cgroup_used = 0;   // without files that the kernel can drop
+  std::string huge_pages;          // "madvise"; empty: the kernel does not say
   bool operator==(const MemoryFacts&) const = default;
 };
 
@@ -65,7 +66,11 @@ struct ProcessFacts {
   LimitFacts locked_memory;
   LimitFacts core_file;
   std::uint64_t threads_of_user = 0;
+  std::uint64_t cgroup_limit = 0;  // of processes and threads; 0: none
+  std::uint64_t cgroup_used = 0;
   bool is_root = false;
+  bool in_container = false;
+  bool sees_all = false;                // processes of this machine
   std::vector<std::string> left_files;  // in /dev/shm, of jobs that have ended; the first ones
   std::uint64_t left_count = 0;         // of all
   std::uint64_t left_bytes = 0;
@@ -74,10 +79,15 @@ struct ProcessFacts {
 
 struct NetworkFacts {
   std::vector<CardFacts> cards;
-  std::vector<NameFacts> names;  // of hosts, those that may be wrong
-  std::int32_t infiniband = 0;   // devices
+  std::vector<NameFacts> names;           // of hosts, those that may be wrong
+  std::int32_t infiniband = 0;            // devices
+  std::vector<std::string> absent_cards;  // chosen ones that are not here
+  std::int32_t names_left = 0;            // not looked up within the time
   bool operator==(const NetworkFacts&) const = default;
 };
+
+// A module that Python finds by PYTHONPATH alone has no version.
+inline constexpr const char* kNotInstalled = "not installed";
 
 struct SoftwareFacts {
   std::string rueda;
@@ -88,7 +98,8 @@ struct SoftwareFacts {
   std::string program_problem;
   std::string python;  // "3.11.2", where PROGRAM is a script of Python
   std::string python_torch;
-  std::string python_rueda;
+  std::string python_rueda;  // its version, or kNotInstalled
+  std::string python_built;  // the torch that Rueda's Python module was built with
   std::string python_problem;
   bool operator==(const SoftwareFacts&) const = default;
 };
@@ -100,6 +111,7 @@ struct HostFacts {
   ProcessFacts processes;
   NetworkFacts network;
   SoftwareFacts software;
+  std::vector<std::string> problems;  // of parts that could not be examined
   bool operator==(const HostFacts&) const = default;
 };
 
@@ -139,8 +151,9 @@ struct ReachHosts {
 // Host to ruedarun: all connections that were tried.
 struct ReachedCard {
   std::int32_t host = 0;
-  std::int32_t card = 0;  // the same number on both hosts
-  std::string problem;    // empty: connected
+  std::int32_t card = 0;       // of the host that connects
+  std::int32_t peer_card = 0;  // of the other one
+  std::string problem;         // empty: connected
   bool operator==(const ReachedCard&) const = default;
 };
 struct Reached {
@@ -165,6 +178,9 @@ struct LinkMeasured {
   std::string problem;  // empty: none
   bool operator==(const LinkMeasured&) const = default;
 };
+
+// Leaves out what makes the message longer than `most` bytes: ends of texts, and the last of long lists.
+void shorten(HostFacts& facts, std::size_t most);
 
 void write(Writer& writer, const HostFacts& message);
 void read(Reader& reader, HostFacts& message);

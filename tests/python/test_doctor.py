@@ -4,15 +4,18 @@
 RUEDA_BIN names the folder of the programs. Traffic stays on this machine; that of virtual hosts inside of their namespaces."""
 
 import json
+import os
 import re
 import resource
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from test_ruedarun import RUEDARUN, clean_environment
+from test_ruedarun import RUEDARUN, clean_environment, default_signals
 
 HOSTS = Path(RUEDARUN).resolve().parent / "rueda-hosts"
 SECONDS = 120  # torch's import on a busy machine, too
@@ -75,7 +78,7 @@ def test_few_open_files_are_an_error():
     status, answer = examined(before=few)
     assert status == 1
     found = of_check(answer, "open files", "error")
-    assert len(found) == 1 and "64 files" in found[0]["sentence"] and "ulimit -n" in found[0]["remedy"]
+    assert len(found) == 1 and "64 files" in found[0]["sentence"] and "ulimit -Hn" in found[0]["remedy"]
     assert not of_check(examined()[1], "open files", "error")
 
 
@@ -83,8 +86,11 @@ def test_what_a_job_that_was_killed_has_left_is_named_and_stays():
     left = Path("/dev/shm/mpich_shm_test_doctor")
     left.write_bytes(b"x" * 4096)
     try:
+        assert not any(str(left) in each["remedy"] for each in of_check(examined()[1], "left files"))  # a job may have made it just now
+        hour_ago = time.time() - 3600
+        os.utime(left, (hour_ago, hour_ago))
         found = of_check(examined()[1], "left files", "warning")
-        assert len(found) == 1 and str(left) in found[0]["remedy"] and "rm " in found[0]["remedy"]
+        assert len(found) == 1 and str(left) in found[0]["remedy"] and re.search("rm |lsof ", found[0]["remedy"])
         assert left.exists()
         with left.open("rb"):
             assert not any(str(left) in each["remedy"] for each in of_check(examined()[1], "left files"))
@@ -141,17 +147,84 @@ def test_the_python_of_the_program_is_asked(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("raise SystemExit('the doctor runs no program')\n")
     (tmp_path / "torch.py").write_text("__version__ = '9.8.7+test'\n")
-    (tmp_path / "rueda.py").write_text("")
+    module = tmp_path / "rueda"
+    (module / "torch").mkdir(parents=True)
+    (module / "__init__.py").write_text("")
+    (module / "_build.py").write_text("TORCH_VERSION = '9.8.0'\n")
+    (module / "torch" / "__init__.py").write_text("")
     status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=str(tmp_path))
     found = of_check(answer, "Python")
     assert len(found) == 1 and "torch 9.8.7+test" in found[0]["sentence"] and found[0]["state"] == "ok", (status, answer)
     assert of_check(answer, "program", "ok")
-    (tmp_path / "rueda.py").write_text("raise ImportError('built for another torch')\n")
+    (module / "torch" / "__init__.py").write_text("raise ImportError('rueda.torch was built for torch 9.7')\n")
     status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=str(tmp_path))
-    assert status == 1 and "rueda: built for another torch" in of_check(answer, "Python", "error")[0]["sentence"]
+    assert status == 1 and "rueda.torch: rueda.torch was built for torch 9.7" in of_check(answer, "Python", "error")[0]["sentence"]
     (tmp_path / "torch.py").write_text("raise OSError('libtorch_cpu.so is of another world')\n")
     status, answer = examined(program=[sys.executable, str(script)], PYTHONPATH=str(tmp_path))
     assert status == 1 and "libtorch_cpu.so is of another world" in of_check(answer, "Python", "error")[0]["sentence"]
+
+
+def has_mark(process, mark):
+    try:
+        return mark in Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False
+
+
+def processes_with(mark):
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and has_mark(each.name, mark)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("hosts", ["localhost", "other"])
+def test_nothing_stays_when_ruedarun_ends_during_an_import(tmp_path, how, hosts):
+    begun = tmp_path / "begun"
+    (tmp_path / "torch.py").write_text("import pathlib, subprocess, time\n"
+                                       "child = subprocess.Popen(['sleep', '300'])\n"
+                                       f"pathlib.Path({str(begun)!r}).touch()\ntime.sleep(300)\n")
+    mark = f"RUEDA_TEST_OF_DOCTOR={tmp_path}".encode()
+    shell = remote_shell(tmp_path, 'exec /bin/sh -c "$*"\n')
+    settings = clean_environment(PYTHONPATH=str(tmp_path), RUEDA_TEST_OF_DOCTOR=str(tmp_path))
+    with subprocess.Popen([RUEDARUN, "--doctor", "-H", hosts, "--remote-shell", shell, sys.executable], env=settings, preexec_fn=default_signals,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as doctor_process:
+        until = time.monotonic() + SECONDS
+        while not begun.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert begun.exists() and len(processes_with(mark)) >= 3
+        doctor_process.send_signal(how)
+        doctor_process.wait(SECONDS)
+    until = time.monotonic() + SECONDS / 4
+    while processes_with(mark) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = processes_with(mark)
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    assert not left
+
+
+def test_lines_of_another_host_end_without_control_characters(tmp_path):
+    shell = remote_shell(tmp_path, "printf 'Permission \\033[31mdenied.\\r\\n' >&2\nexit 255\n")
+    status, out, err = doctor("-H", "far", "--remote-shell", shell)
+    assert status == 1 and "Permission ?[31mdenied.)" in out and "ssh-copy-id far" in out, out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", out + err)
+
+
+@pytest.mark.parametrize("end,remedy", [(2, "Install the same Rueda there"), (126, "Install Rueda there"), (3, "far .* --version")])
+def test_the_way_out_depends_on_how_the_start_failed(tmp_path, end, remedy):
+    """The last line of each host is its own, although the names are alike."""
+    shell = remote_shell(tmp_path, f'echo "of $host" >&2\nexit {end}\n')
+    _, answer = examined("-H", "far,far-2", "--remote-shell", shell)
+    found = of_check(answer, "hosts", "error")
+    assert [(each["hosts"], re.search(r"\((of .*)\)", each["sentence"])[1]) for each in found] == [(["far"], "of far"), (["far-2"], "of far-2")]
+    assert re.search(remedy, found[0]["remedy"]), found
+
+
+def test_ssh_asks_no_question(tmp_path):
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\necho \"words: $*\" >&2\nexit 255\n")
+    ssh.chmod(0o755)
+    _, answer = examined("-H", "far", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert "BatchMode=yes" in of_check(answer, "hosts", "error")[0]["sentence"]
 
 
 def test_more_ranks_than_cores_are_a_warning():
@@ -211,6 +284,13 @@ def test_a_pulled_cable_is_named_and_a_lost_host_is_an_error(virtual):
     status, answer = on_virtual_hosts(3, "200mbit", ["link h2 0 down", "link h2 1 down"])
     lost = of_check(answer, "hosts", "error") + of_check(answer, "connections", "error")
     assert status == 1 and lost and all(each["hosts"] == ["h2"] for each in lost), answer
+
+
+def test_a_chosen_card_that_is_absent_is_an_error(virtual):
+    status, answer = examined("--virtual-hosts", "2", RUEDA_RAILS="no-such-card,eth0")
+    found = of_check(answer, "network cards", "error")
+    assert status == 1 and "no-such-card" in found[0]["sentence"] and found[0]["hosts"] == ["h0", "h1"], answer
+    assert not of_check(answer, "connections")
 
 
 def has_netem():

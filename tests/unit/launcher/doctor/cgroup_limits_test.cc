@@ -57,5 +57,32 @@ TEST_F(CgroupLimitsTest, VersionOneHasAFolderForEachController) {
   EXPECT_EQ(cgroup_limits("4:cpu,cpuacct:/a\n", root_).millicores, 0);
 }
 
+TEST_F(CgroupLimitsTest, TheGroupWithTheLeastLeftCounts) {
+  plant("a/memory.max", "1000");
+  plant("a/memory.current", "990");
+  plant("a/b/memory.max", "500");
+  plant("a/b/memory.current", "100");
+  EXPECT_EQ(cgroup_limits("0::/a/b\n", root_).memory, 1000u);
+  EXPECT_EQ(cgroup_limits("0::/a/b\n", root_).memory_used, 990u);
+  plant("a/pids.max", "100");
+  plant("a/pids.current", "20");
+  plant("a/b/pids.max", "max");
+  EXPECT_EQ(cgroup_limits("0::/a/b\n", root_).processes, 100u);
+  EXPECT_EQ(cgroup_limits("0::/a/b\n", root_).processes_used, 20u);
+}
+
+TEST_F(CgroupLimitsTest, FilesThatTheKernelCanDropAreNotInUse) {
+  plant("a/memory.max", "1000");
+  plant("a/memory.current", "990");
+  plant("a/memory.stat", "anon 90\nfile 900\ninactive_file 800");
+  EXPECT_EQ(cgroup_limits("0::/a\n", root_).memory_used, 190u);
+  plant("memory/m/memory.limit_in_bytes", "1000");
+  plant("memory/m/memory.usage_in_bytes", "990");
+  plant("memory/m/memory.stat", "inactive_file 1\ntotal_inactive_file 700");
+  EXPECT_EQ(cgroup_limits("3:memory:/m\n", root_).memory_used, 290u);
+  plant("pids/m/pids.max", "7");
+  EXPECT_EQ(cgroup_limits("8:pids:/m\n", root_).processes, 7u);
+}
+
 }  // namespace
 }  // namespace rueda

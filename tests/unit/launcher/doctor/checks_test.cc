@@ -71,9 +71,23 @@ std::vector<Fault> faults_of_limits() {
        [](Job job) {
          facts(job).processes.open_files = {64, 64};
        },
-       State::error, "64 files", "ulimit -n 65536"},
-      {"open files", [](Job job) { facts(job).processes.open_files.soft = 512; }, State::warning, "512 files",
-       "ulimit -n 65536"},
+       State::error, "64 files", "`* hard nofile 65536`"},
+      {"open files",
+       [](Job job) {
+         job.hosts[0].ranks = 0;
+         job.hosts[1].ranks = 100;
+         facts(job).cores.usable = facts(job).cores.physical = 100;
+         job.hosts[0].facts->cores = facts(job).cores;
+         facts(job).processes.open_files = {1024, 1024};
+       },
+       State::error, "this job may need 1664", "ulimit -Hn"},
+      {"processes",
+       [](Job job) {
+         facts(job).processes.is_root = true;
+         facts(job).processes.cgroup_limit = 100;
+         facts(job).processes.cgroup_used = 60;
+       },
+       State::warning, "control group allows 100 processes and threads, and has 60", "--pids-limit"},
       {"processes",
        [](Job job) {
          facts(job).processes.processes = {100, 100};
@@ -97,8 +111,15 @@ std::vector<Fault> faults_of_limits() {
          facts(job).processes.left_count = 2;
          facts(job).processes.left_bytes = 3 << 20;
        },
-       State::warning, "2 files of jobs that have ended take 3 MiB",
+       State::warning, "2 files of jobs take 3 MiB of /dev/shm, and no process that can be seen",
        "rm /dev/shm/mpich_shm_1 '/dev/shm/torch_a b'"},
+      {"left files",
+       [](Job job) {
+         facts(job).processes.sees_all = false;
+         facts(job).processes.left_files = {"/dev/shm/mpich_shm_1"};
+         facts(job).processes.left_count = 1;
+       },
+       State::warning, "uses it", "`lsof /dev/shm/mpich_shm_1` on the host of the container"},
   };
 }
 
@@ -111,7 +132,18 @@ std::vector<Fault> faults_of_names_and_programs() {
        },
        State::warning, "no address of h0 (Name or service not known)", "`10.77.0.1 h0`"},
       {"names", [](Job job) { facts(job).network.names[0].addresses = {"127.0.1.1"}; }, State::error,
-       "takes h0 for 127.0.1.1", "`10.77.0.1 h0`"},
+       "takes h0 for 127.0.1.1", "Replace the line `127.0.1.1 h0` by `10.77.0.1 h0`"},
+      {"names", [](Job job) { facts(job).network.names_left = 2; }, State::warning,
+       "Names take long here (2 not looked up)", "resolv.conf"},
+      {"network cards", [](Job job) { facts(job).network.absent_cards = {"ib0"}; }, State::error,
+       "no network card ib0", "ip link set ib0 up"},
+      {"network cards", [](Job job) { facts(job).network.cards[1].port = 0; }, State::error,
+       "Nothing can listen at 10.77.1.2 (eth1)", "RUEDA_RAILS"},
+      {"MTU", [](Job job) { facts(job).network.cards[1].mtu = 9000; }, State::warning,
+       "1500 bytes of eth1 of h0; 9000 bytes of eth1 of h1", "ping -M do -s 8972"},
+      {"examination", [](Job job) { facts(job).problems = {"names: cannot fork"}; }, State::warning,
+       "could not be examined: names: cannot fork", "dmesg"},
+
       {"names", [](Job job) { facts(job).network.names[1].addresses = {"127.0.1.1"}; }, State::warning,
        "takes h1 for 127.0.1.1", "`10.77.0.2 h1`"},
       {"network cards", [](Job job) { facts(job).network.cards.clear(); }, State::error, "No network card",
@@ -134,6 +166,12 @@ std::vector<Fault> faults_of_all_hosts() {
        "torch is none on h0; 2.8.0 on h1", "Install the same"},
       {"versions", [](Job job) { facts(job).software.devices = {"[X] CUDA 13.0 (8 devices)"}; },
        State::warning, "devices is none on h0; [X] CUDA 13.0 (8 devices) on h1", "Install the same"},
+      {"versions",
+       [](Job job) {
+         facts(job).software.python_built = "2.8.0";
+         job.hosts[0].facts->software.python_built = "2.9.1";
+       },
+       State::error, "the torch of Rueda's Python module is 2.8.0 on h1; 2.9.1 on h0", "Install"},
       {"equal cores", [](Job job) { facts(job).cores.usable = facts(job).cores.physical = 6; },
        State::warning, "6 on h1; 8 on h0", "-H HOST:RANKS"},
       {"clocks",
@@ -221,6 +259,8 @@ TEST(Checks, NameTheLibraries) {
   EXPECT_TRUE(std::ranges::any_of(
       found, [](const Finding& each) { return each.sentence == "Without NCCL (not built)."; }));
   facts(job).software.mpi = "cannot be loaded: libmpi.so.12";
+  for (const Finding& each : of_check(findings_of(job), "libraries")) EXPECT_EQ(each.state, State::ok);
+  job.network = "mpi";
   EXPECT_TRUE(std::ranges::any_of(of_check(findings_of(job), "libraries"), [](const Finding& each) {
     return each.state == State::warning && each.sentence.find("libmpi.so.12") != std::string::npos;
   }));
@@ -244,6 +284,40 @@ TEST(Checks, NamesThatNeedNoLookUpAreLeftOut) {
   job.hosts[0].name = "10.77.0.1";
   facts(job).network.names[0] = {"10.77.0.1", {"127.0.0.1"}, ""};
   for (const Finding& each : of_check(findings_of(job), "names")) EXPECT_EQ(each.state, State::ok);
+}
+
+TEST(Checks, ProcessesRaiseTheirLimitOfOpenFiles) {
+  Examination job = good_job(2);
+  for (ExaminedHost& host : job.hosts) {
+    host.facts->processes.open_files = {1024, 4096};
+    host.facts->cores.usable = host.facts->cores.physical = 128;
+    host.ranks = 128;
+  }
+  EXPECT_EQ(of_check(findings_of(job), "open files").front().state, State::ok);
+  for (ExaminedHost& host : job.hosts) host.ranks = 0, host.facts->processes.open_files = {256, 256};
+  EXPECT_EQ(of_check(findings_of(job), "open files").front().state, State::ok);
+}
+
+TEST(Checks, LimitsThatHarmNothingAreNoWarnings) {
+  Examination job = good_job(2);
+  facts(job).memory.huge_pages = "never";
+  facts(job).processes.in_container = true;
+  facts(job).cores.cgroup_millicores = 4000;
+  job.hosts[1].ranks = 4;
+  job.has_slots = true;
+  facts(job).cores.usable = facts(job).cores.physical = 6;
+  for (const Finding& each : findings_of(job)) EXPECT_EQ(each.state, State::ok) << each.sentence;
+  job.hosts[1].ranks = 5;
+  EXPECT_EQ(of_check(findings_of(job), "cores").back().state, State::warning);
+}
+
+TEST(Checks, AModuleThatIsNotInstalledHasTheVersionOfRuedarun) {
+  Examination job = good_job(2);
+  facts(job).software.python_rueda = agents::kNotInstalled;
+  job.hosts[0].facts->software.python_rueda = "0.1.0";
+  EXPECT_EQ(of_check(findings_of(job), "versions").front().state, State::ok);
+  job.hosts[0].facts->software.python_rueda = "0.2.0";
+  EXPECT_EQ(of_check(findings_of(job), "versions").front().state, State::error);
 }
 
 }  // namespace

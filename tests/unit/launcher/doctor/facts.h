@@ -22,11 +22,12 @@ inline agents::HostFacts good_facts(int host, int hosts) {
       .open_files = {65536, 65536}, .processes = none, .locked_memory = none, .core_file = none};
   for (int card = 0; card < 2; ++card)
     facts.network.cards.push_back({"eth" + std::to_string(card),
-                                   "10.77." + std::to_string(card) + "." + std::to_string(host + 1), 4000,
-                                   0});
+                                   "10.77." + std::to_string(card) + "." + std::to_string(host + 1), 4000, 0,
+                                   1500});
   for (int other = 0; other < hosts; ++other)
     facts.network.names.push_back(
         {"h" + std::to_string(other), {"10.77.0." + std::to_string(other + 1)}, ""});
+  facts.processes.sees_all = true;
   facts.software.rueda = "0.1.0";
   facts.software.torch = "2.9.1";
   facts.software.mpi = "MPICH Version: 4.2";
@@ -43,9 +44,9 @@ inline Examination good_job(int hosts) {
   for (int a = 0; a < hosts; ++a)
     for (int b = a + 1; b < hosts; ++b)
       for (int card = 0; card < 2; ++card) {
-        job.tried.push_back({a, b, card, ""});
-        job.tried.push_back({b, a, card, ""});
-        job.links.push_back({a, b, card, 100'000, 125'000'000, 124'000'000, ""});
+        job.tried.push_back({a, b, card, card, ""});
+        job.tried.push_back({b, a, card, card, ""});
+        job.links.push_back({a, b, card, card, 100'000, 125'000'000, 124'000'000, ""});
       }
   return job;
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/launcher/doctor/facts.h"
@@ -40,6 +41,14 @@ TEST(Findings, AreALineEach) {
             "ok       all hosts  8 cores.\n0 errors, 0 warnings, 1 ok on 2 hosts.\n");
   const Finding many{State::ok, "x", {"a", "b", "c", "d", "e", "f"}, "So.", ""};
   EXPECT_NE(to_text({many}, 9).find("a,b,c,d and 2 more  So."), std::string::npos);
+}
+
+TEST(Findings, WriteNoControlCharacters) {
+  EXPECT_EQ(printable("Permission denied.\r\n"), "Permission denied.");
+  EXPECT_EQ(printable("a\x1b[2Jb\tc\x7f"), "a?[2Jb?c?");
+  const Finding said{State::error, "hosts", {"h0"}, "It says \x1b]0;x\r.", "So\n."};
+  EXPECT_EQ(to_text({said}, 1).find_first_of("\x1b\r"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(to_text({said}, 1), '\n'), 2);
 }
 
 TEST(Findings, AreJsonWithTheFiguresOfAllLinks) {

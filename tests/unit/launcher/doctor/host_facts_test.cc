@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <thread>
 
 #include "launcher/system/descriptor.h"
@@ -50,20 +53,24 @@ TEST(HostFacts, FilesOfEndedJobsAreNamedAndOpenOnesAreNot) {
   const std::string left = fmt::format("/mpich_shm_test_left_{}", ::getpid());
   const std::string open = fmt::format("/mpich_shm_test_open_{}", ::getpid());
   const std::string other = fmt::format("/of_somebody_{}", ::getpid());
-  for (const std::string& name : {left, open, other}) {
+  const std::string young = fmt::format("/mpich_shm_test_young_{}", ::getpid());
+  for (const std::string& name : {left, open, other, young}) {
     const Descriptor file(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     ASSERT_TRUE(file);
     ASSERT_EQ(::ftruncate(file.number(), 4096), 0);
+    const timespec hour_ago{.tv_sec = std::time(nullptr) - 3600, .tv_nsec = 0};
+    if (name != young) ASSERT_EQ(::futimens(file.number(), std::array{hour_ago, hour_ago}.data()), 0);
   }
   const Descriptor held(::shm_open(open.c_str(), O_RDWR | O_CLOEXEC, 0600));
   const agents::ProcessFacts facts = process_facts();
-  for (const std::string& name : {left, open, other}) ::shm_unlink(name.c_str());
+  for (const std::string& name : {left, open, other, young}) ::shm_unlink(name.c_str());
   const auto has = [&](const std::string& name) {
     return std::ranges::find(facts.left_files, "/dev/shm" + name) != facts.left_files.end();
   };
   EXPECT_TRUE(has(left));
   EXPECT_FALSE(has(open));
   EXPECT_FALSE(has(other));
+  EXPECT_FALSE(has(young));
   EXPECT_GE(facts.left_bytes, 4096u);
 }
 

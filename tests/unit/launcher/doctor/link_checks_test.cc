@@ -18,7 +18,7 @@ void cut(Examination& job, const std::function<bool(const TriedLink&)>& which) {
   for (TriedLink& link : job.tried)
     if (which(link)) link.problem = "no answer within 2 s";
   std::erase_if(job.links, [&](const MeasuredLink& link) {
-    return which({link.from, link.to, link.card, ""});
+    return which({link.from, link.to, link.card, link.peer_card, ""});
   });
 }
 
@@ -125,6 +125,53 @@ TEST(LinkChecks, TheSumSaysThatItIsASample) {
   job.partners = 15;
   EXPECT_NE(sum_up_links(job)[0].sentence.find("sample: each host has measured with 15 others"),
             std::string::npos);
+}
+
+// docker0 of h0 leads nowhere; eth0 is the second card there, and the first of h1.
+TEST(LinkChecks, CardsOfUnequalNumbersConnectTheHosts) {
+  Examination job = good_job(2);
+  job.hosts[0].facts->network.cards = {{"docker0", "172.17.0.1", 1, 0, 1500},
+                                       {"eth0", "10.77.0.1", 1, 0, 1500}};
+  job.hosts[1].facts->network.cards = {{"eth0", "10.77.0.2", 1, 0, 1500}};
+  job.tried = {{0, 1, 0, 0, "no answer within 2 s"}, {0, 1, 1, 0, ""}, {1, 0, 0, 1, ""}};
+  job.links = {{0, 1, 1, 0, 100'000, 125'000'000, 125'000'000, ""}};
+  const std::vector<Finding> found = check_connections(job);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].state, State::warning);
+  EXPECT_NE(found[0].sentence.find("docker0 of h0 to eth0 of h1"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].remedy.find("RUEDA_RAILS=eth0"), std::string::npos) << found[0].remedy;
+}
+
+TEST(LinkChecks, ABridgeWithTheSameAddressOnBothHostsIsNoFault) {
+  Examination job = good_job(2);
+  for (ExaminedHost& host : job.hosts) host.facts->network.cards[1] = {"docker0", "172.17.0.1", 1, 0, 1500};
+  cut(job, [](const TriedLink& link) { return link.card == 1; });
+  EXPECT_TRUE(check_connections(job).empty());
+  cut(job, [](const TriedLink&) { return true; });
+  EXPECT_TRUE(has_error(check_connections(job)));
+}
+
+TEST(LinkChecks, CardsAreComparedWithThoseOfTheirSpeed) {
+  Examination job = good_job(3);
+  for (ExaminedHost& host : job.hosts) {
+    host.facts->network.cards[0].megabits = 10'000;
+    host.facts->network.cards[1].megabits = 1000;
+  }
+  for (MeasuredLink& link : job.links)
+    if (link.card == 0) link.sent = link.received = 1'200'000'000;
+  EXPECT_TRUE(check_bandwidth(job).empty());  // eth1 is slower than eth0, and as fast as it can be
+  for (MeasuredLink& link : job.links)
+    if (link.card == 0 && link.from == 0) link.sent = 700'000'000;
+  EXPECT_TRUE(check_bandwidth(job).empty());  // above half of its card
+  for (MeasuredLink& link : job.links)
+    if (link.card == 1 && link.from == 0 && link.to == 2) link.sent = 10'000'000;
+  EXPECT_EQ(check_bandwidth(job).size(), 1u);
+}
+
+TEST(LinkChecks, ConnectionsForWhichNoTimeWasLeftAreCounted) {
+  Examination job = good_job(2);
+  job.unmeasured = 3;
+  EXPECT_EQ(sum_up_links(job).back().sentence, "3 connections were not measured: no time was left.");
 }
 
 }  // namespace

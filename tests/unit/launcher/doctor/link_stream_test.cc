@@ -58,6 +58,16 @@ TEST(LinkStream, OneThatEndsEarlyHasNoRate) {
   EXPECT_FALSE(send_for(b, 10ms));
 }
 
+// The sender gives up after the time and 2 s, too.
+TEST(LinkStream, ASilentSenderIsGivenUpAsSoonAsTheSenderWould) {
+  const auto [a, b] = connected();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(receive_for(b, 10ms));
+  const auto receiver = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(receiver, 2s);
+  EXPECT_LT(receiver, 3900ms);  // it was 4 s
+}
+
 TEST(LinkStream, WaitsNoLongerThanAllowed) {
   const auto [a, b] = connected();
   std::array<std::byte, 1> byte{};

@@ -5,11 +5,14 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <thread>
+#include <vector>
 
 namespace rueda {
 namespace {
@@ -48,6 +51,15 @@ Descriptor connected_to(std::int32_t port) {
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   EXPECT_EQ(::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   return socket;
+}
+
+// Bytes that come until the connection ends.
+std::size_t said_to(const Descriptor& socket) {
+  std::array<std::byte, 1024> block{};
+  std::size_t all = 0;
+  for (ssize_t count; (count = ::recv(socket.number(), block.data(), block.size(), 0)) > 0;)
+    all += static_cast<std::size_t>(count);
+  return all;
 }
 
 class LinkTestTest : public testing::Test {
@@ -110,8 +122,7 @@ TEST_F(LinkTestTest, NoiseEndsOnlyItsOwnConnection) {
   const Descriptor noisy = connected_to(other_.cards()[0].port);
   const std::array<char, 256> noise{'x', 'y'};
   EXPECT_EQ(::send(noisy.number(), noise.data(), noise.size(), MSG_NOSIGNAL), ssize_t{noise.size()});
-  char byte = 0;
-  EXPECT_LE(::recv(noisy.number(), &byte, 1, 0), 0);  // closed
+  EXPECT_EQ(said_to(noisy), sizeof(Nonce));
   EXPECT_EQ(own_.reach({{{7, other_.cards()}}}).cards.at(0).problem, "");
 }
 
@@ -126,6 +137,105 @@ TEST_F(LinkTestTest, ASilentHostIsGivenUp) {
   ::getsockname(silent.number(), reinterpret_cast<sockaddr*>(&address), &length);
   const Cards cards{{"lo", "127.0.0.1", ntohs(address.sin_port), 0}};
   EXPECT_EQ(own_.reach({{{7, cards}}}).cards.at(0).problem, "no answer within 2 s");
+}
+
+// As LinkTest says it, to host 7; `theirs`: the nonce that came.
+LinkGreeting greeting_for(const AuthenticationKey& key, const Nonce& theirs, std::int32_t to = 7) {
+  LinkGreeting greeting{0x4b4c4452, 1, to, 0, random_nonce(), {}};
+  const auto bytes = [](const auto& value) { return std::as_bytes(std::span(&value, 1)); };
+  greeting.proof =
+      prove(key, {bytes(greeting.magic), bytes(greeting.host), bytes(greeting.to), bytes(greeting.card),
+                  std::span<const std::byte>(greeting.nonce), std::span<const std::byte>(theirs)});
+  return greeting;
+}
+
+Nonce nonce_from(const Descriptor& socket) {
+  Nonce nonce{};
+  EXPECT_EQ(::recv(socket.number(), nonce.data(), nonce.size(), MSG_WAITALL), ssize_t{nonce.size()});
+  return nonce;
+}
+
+void say(const Descriptor& socket, const LinkGreeting& greeting) {
+  EXPECT_EQ(::send(socket.number(), &greeting, sizeof greeting, MSG_NOSIGNAL), ssize_t{sizeof greeting});
+}
+
+TEST_F(LinkTestTest, AGreetingWithAWrongProofHasNoAnswer) {
+  const std::int32_t port = other_.cards()[0].port;
+  const Descriptor wrong_key = connected_to(port), wrong_host = connected_to(port);
+  say(wrong_key, greeting_for(random_key(), nonce_from(wrong_key)));
+  EXPECT_EQ(said_to(wrong_key), 0u);
+  say(wrong_host, greeting_for(key_, nonce_from(wrong_host), 8));
+  EXPECT_EQ(said_to(wrong_host), 0u);
+}
+
+TEST_F(LinkTestTest, AGreetingIsGoodOnce) {
+  const std::int32_t port = other_.cards()[0].port;
+  const Descriptor first = connected_to(port), second = connected_to(port);
+  const LinkGreeting greeting = greeting_for(key_, nonce_from(first));
+  say(first, greeting);
+  LinkGreeting answer;
+  ASSERT_EQ(::recv(first.number(), &answer, sizeof answer, MSG_WAITALL), ssize_t{sizeof answer});
+  EXPECT_EQ(answer.host, 7);
+  nonce_from(second);
+  say(second, greeting);
+  EXPECT_EQ(said_to(second), 0u);
+}
+
+TEST_F(LinkTestTest, OfManyStrangersTheOldestGoes) {
+  const std::int32_t port = other_.cards()[0].port;
+  std::vector<Descriptor> strangers;
+  for (std::size_t i = 0; i <= LinkTest::kMostStrangers; ++i) strangers.push_back(connected_to(port));
+  EXPECT_EQ(said_to(strangers.front()), sizeof(Nonce));
+  nonce_from(strangers.back());
+  EXPECT_EQ(own_.reach({{{7, other_.cards()}}}).cards.at(0).problem, "");
+}
+
+TEST_F(LinkTestTest, AStrangerIsForgottenInTime) {
+  EXPECT_EQ(own_.timeout(), -1);
+  const Descriptor silent = connected_to(cards_[0].port);
+  own_.serve();
+  EXPECT_GT(own_.timeout(), 0);
+  EXPECT_LE(own_.timeout(), std::chrono::milliseconds(LinkTest::kStrangerTimeout).count());
+}
+
+// Without a free descriptor nobody comes in; nothing spins, and a stranger goes before a host waits.
+TEST_F(LinkTestTest, WithoutDescriptorsAStrangerGoes) {
+  LinkTest host(5, key_);
+  Cards cards{{"lo", "127.0.0.1", 0, 0}};
+  host.listen(cards);
+  const Descriptor stranger = connected_to(cards[0].port);
+  host.serve();
+  const Descriptor waiting = connected_to(cards[0].port), third = connected_to(cards[0].port);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  host.serve();  // drops the stranger
+  host.serve();  // there is none to drop, so it waits
+  std::vector<pollfd> waits;
+  host.add_to(waits);
+  const int timeout = host.timeout();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(waits.empty());
+  EXPECT_GT(timeout, 0);
+  EXPECT_EQ(said_to(stranger), sizeof(Nonce));
+}
+
+TEST_F(LinkTestTest, ACardWithoutAWayTakesAnotherOfThePeer) {
+  Cards one_closed = other_.cards();
+  one_closed[0].port = 0;
+  const agents::Reached reached = own_.reach({{{7, one_closed}}});
+  ASSERT_EQ(reached.cards.size(), 2u);
+  EXPECT_NE(reached.cards[0].problem, "");  // the other card of the peer has a connection
+  EXPECT_EQ(reached.cards[1].problem, "");
+  const agents::Reached crossed = own_.reach({{{7, {other_.cards()[1]}}}});
+  ASSERT_EQ(crossed.cards.size(), 1u);
+  Cards moved{{"gone", "127.0.0.1", 0, 0}, {"gone", "127.0.0.1", 0, 0}, other_.cards()[1]};
+  const agents::Reached found = own_.reach({{{7, moved}}});
+  ASSERT_EQ(found.cards.size(), 2u);
+  EXPECT_EQ(found.cards[0], (agents::ReachedCard{7, 0, 2, ""}));
+  EXPECT_NE(found.cards[1].problem, "");  // no address has two connections
+  EXPECT_EQ(own_.measure({7, 0, 30}).problem, "");
 }
 
 }  // namespace

@@ -3,11 +3,18 @@
 #include "launcher/doctor/program_facts.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
+
+#include "launcher/system/descriptor.h"
 
 namespace rueda {
 namespace {
@@ -54,6 +61,30 @@ TEST_F(ProgramFacts, ARunHasItsOutputAndItsStatus) {
   EXPECT_TRUE(output_within({"/bin/sh", "-c", "echo a; sleep 60"}, 0s).is_late);
 }
 
+// What a command has left in its group ends with it.
+TEST_F(ProgramFacts, ARunEndsWithItsLineAndLeavesNothing) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  Descriptor line(ends[0]), doctor(ends[1]);
+  std::jthread closer([&] {
+    std::this_thread::sleep_for(200ms);
+    doctor.close();
+  });
+  const ProgramOutput done =
+      output_within({"/bin/sh", "-c", "sleep 61 & echo $!; sleep 61"}, 60s, line.number());
+  EXPECT_TRUE(done.is_late);
+  const pid_t child = std::atoi(done.text.c_str());
+  ASSERT_GT(child, 0);
+  const auto has_ended = [&] {
+    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    return text.empty() || text.find(") Z") != std::string::npos;
+  };
+  for (int i = 0; i < 500 && !has_ended(); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(has_ended());
+}
+
 TEST_F(ProgramFacts, WhatIsMissingIsNamed) {
   EXPECT_EQ(software_facts({}).program_problem, "");
   EXPECT_FALSE(software_facts({}).rueda.empty());
@@ -63,12 +94,13 @@ TEST_F(ProgramFacts, WhatIsMissingIsNamed) {
 
 // In place of Python: what it prints decides.
 TEST_F(ProgramFacts, ThePythonTellsItsVersions) {
-  const std::string good =
-      script("python3", "#!/bin/sh\nprintf 'python 3.11.2\\ntorch 2.9.1\\nrueda in /x y\\n'\n");
+  const std::string good = script(
+      "python3", "#!/bin/sh\nprintf 'python 3.11.2\\ntorch 2.9.1\\nrueda not installed\\nbuilt 2.9.0\\n'\n");
   const agents::SoftwareFacts facts = software_facts({good, script("train.py", "")});
   EXPECT_EQ(facts.python, "3.11.2");
   EXPECT_EQ(facts.python_torch, "2.9.1");
-  EXPECT_EQ(facts.python_rueda, "in /x y");
+  EXPECT_EQ(facts.python_rueda, agents::kNotInstalled);
+  EXPECT_EQ(facts.python_built, "2.9.0");
   EXPECT_EQ(facts.python_problem, "");
   EXPECT_EQ(software_facts({good, "no.py"}).program_problem, "there is no file 'no.py'");
   const std::string bad = script("python3-bad", "#!/bin/sh\necho 'Illegal instruction'; exit 4\n");
