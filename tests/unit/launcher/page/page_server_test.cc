@@ -171,7 +171,9 @@ TEST_F(PageServerTest, StrangersDoNotShutTheOwnerOut) {
   for (int i = 0; i < 200; ++i) {
     strangers.push_back(connect());
     say(strangers.back(), "GET / HT");
-    if (i % 10 == 9) EXPECT_EQ(status_of("/"), 200) << i;
+    if (i % 10 == 9) {
+      EXPECT_EQ(status_of("/"), 200) << i;
+    }
   }
   EXPECT_TRUE(is_dropped(strangers.front(), 2s)) << "the oldest one";
   EXPECT_FALSE(is_dropped(strangers.back(), 100ms));
