@@ -92,6 +92,7 @@ int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual
     hand_on_page_socket(options);
     move_to_virtual_hosts(options.virtual_hosts, arguments);
   }
+  receive_page_socket();
   fmt::print(stderr, "{}", what_was_made(options.virtual_hosts));
   const int status = supervise(options, config);
   fmt::print(stderr, "{}", bytes_of_cards());

@@ -45,6 +45,17 @@ Descriptor listen_on(const addrinfo& address) {
   return socket;
 }
 
+bool is_listening(int number) {
+  int answer = 0;
+  socklen_t length = sizeof answer;
+  return ::getsockopt(number, SOL_SOCKET, SO_ACCEPTCONN, &answer, &length) == 0 && answer != 0;
+}
+
+std::optional<PageSocket>& received() {
+  static std::optional<PageSocket> socket;
+  return socket;
+}
+
 }  // namespace
 
 PageSocket listen_on_port(const std::string& host, int port) {
@@ -106,17 +117,18 @@ void hand_on_page_socket(const LaunchOptions& options) {
   ::setenv(kHandedSocket, fmt::format("{} {}", identity_of(heir.number()), socket->machine).c_str(), 1);
 }
 
-std::optional<PageSocket> handed_page_socket() {
+void receive_page_socket() {
   const char* set = std::getenv(kHandedSocket);
-  if (set == nullptr) return std::nullopt;
+  if (set == nullptr) return;
   const std::string text = set;
   ::unsetenv(kHandedSocket);
   const std::string identity = text.substr(0, text.find(' '));
   const int number = number_from<int>(std::string_view(text).substr(0, text.find(':'))).value_or(-1);
-  if (number <= STDERR_FILENO || identity_of(number) != identity) return std::nullopt;
-  PageSocket socket{Descriptor(number), text.substr(std::min(identity.size() + 1, text.size()))};
+  if (number <= STDERR_FILENO || identity_of(number) != identity || !is_listening(number)) return;
   ::fcntl(number, F_SETFD, FD_CLOEXEC);
-  return socket;
+  received() = PageSocket{Descriptor(number), text.substr(std::min(identity.size() + 1, text.size()))};
 }
+
+std::optional<PageSocket> handed_page_socket() { return std::exchange(received(), std::nullopt); }
 
 }  // namespace rueda

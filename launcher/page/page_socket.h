@@ -25,10 +25,12 @@ int port_of(const PageSocket& socket);
 // port that cannot be had.
 std::optional<PageSocket> page_socket(const LaunchOptions& options);
 
-// A socket stays in the network of its process when that moves to a virtual host. The programs that replace
-// this process inherit it.
+// A socket stays in the network of its process when that moves to a virtual host. The program that replaces
+// this process inherits it.
 void hand_on_page_socket(const LaunchOptions& options);
-// From such a process, once.
+// In that program, before it starts others: none of them inherits the socket.
+void receive_page_socket();
+// What has been received, once.
 std::optional<PageSocket> handed_page_socket();
 
 }  // namespace rueda

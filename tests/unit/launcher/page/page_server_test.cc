@@ -245,6 +245,8 @@ TEST(PageSocket, MovesToAProgramThatReplacesThisOne) {
   LaunchOptions options;
   options.page.host = "127.0.0.1";
   hand_on_page_socket(options);
+  receive_page_socket();
+  EXPECT_EQ(::getenv("RUEDA_PAGE_SOCKET"), nullptr);
   const std::optional<PageSocket> socket = handed_page_socket();
   ASSERT_TRUE(socket);
   EXPECT_GT(port_of(*socket), 0);
@@ -253,13 +255,16 @@ TEST(PageSocket, MovesToAProgramThatReplacesThisOne) {
   EXPECT_FALSE(handed_page_socket()) << "once";
   options.page.is_wanted = false;
   hand_on_page_socket(options);
+  receive_page_socket();
   EXPECT_FALSE(handed_page_socket());
 }
 
 TEST(PageSocket, AVariableOfSomebodyElseNamesNoSocket) {
   ::setenv("RUEDA_PAGE_SOCKET", "1:2:3 x", 1);
+  receive_page_socket();
   EXPECT_FALSE(handed_page_socket());
   ::setenv("RUEDA_PAGE_SOCKET", "nonsense", 1);
+  receive_page_socket();
   EXPECT_FALSE(handed_page_socket());
   EXPECT_EQ(::getenv("RUEDA_PAGE_SOCKET"), nullptr);
 }
