@@ -24,6 +24,7 @@
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/doctor/examined_host.h"
+#include "launcher/page/page_socket.h"
 #include "launcher/page/status_client.h"
 #include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
@@ -87,7 +88,11 @@ int launch(const LaunchOptions& options, const Words& arguments, bool on_virtual
   check_program(options.command.front());
   check_working_folder();
   if (options.virtual_hosts.count == 0) return supervise(options, config);
-  if (!on_virtual_host) move_to_virtual_hosts(options.virtual_hosts, arguments);
+  if (!on_virtual_host) {
+    hand_on_page_socket(options);
+    move_to_virtual_hosts(options.virtual_hosts, arguments);
+  }
+  receive_page_socket();
   fmt::print(stderr, "{}", what_was_made(options.virtual_hosts));
   const int status = supervise(options, config);
   fmt::print(stderr, "{}", bytes_of_cards());

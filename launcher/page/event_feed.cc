@@ -19,6 +19,8 @@ constexpr std::size_t kMostBytes = 16 << 20;
 constexpr auto kUntilAnswer = 5s;
 constexpr auto kUntilComment = 5s;
 
+EventFeed::Text text_of(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
+
 }  // namespace
 
 EventFeed::EventFeed() : wakes_loop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -42,10 +44,11 @@ EventFeed::Wanted EventFeed::take_wanted() {
 }
 
 void EventFeed::publish(std::string event) {
+  Text text = text_of(std::move(event));
   {
     const std::lock_guard lock(mutex_);
-    bytes_ += event.size();
-    events_.push_back(std::make_shared<const std::string>(std::move(event)));
+    bytes_ += text->size();
+    events_.push_back(std::move(text));
     for (; events_.size() > kMostEvents || (bytes_ > kMostBytes && events_.size() > 1); ++first_) {
       bytes_ -= events_.front()->size();
       events_.pop_front();
@@ -54,26 +57,29 @@ void EventFeed::publish(std::string event) {
   changed_.notify_all();
 }
 
-void EventFeed::answer(Question& question, std::string text) {
+void EventFeed::answer(Question& question, Text text) {
   question.answer = std::move(text);
   question.answered = question.asked;
   changed_.notify_all();
 }
 
 void EventFeed::give_snapshot(std::string events) {
+  Text shared = text_of(std::move(events));
   const std::lock_guard lock(mutex_);
   snapshot_.next = end_number();
-  answer(snapshot_.question, std::move(events));
+  answer(snapshot_.question, std::move(shared));
 }
 
 void EventFeed::answer_status(std::string text) {
+  Text shared = text_of(std::move(text));
   const std::lock_guard lock(mutex_);
-  answer(status_, std::move(text));
+  answer(status_, std::move(shared));
 }
 
 void EventFeed::answer_metrics(std::string text) {
+  Text shared = text_of(std::move(text));
   const std::lock_guard lock(mutex_);
-  answer(metrics_, std::move(text));
+  answer(metrics_, std::move(shared));
 }
 
 void EventFeed::finish(Clock::time_point until) {
@@ -107,32 +113,46 @@ void EventFeed::end() {
 }
 
 bool EventFeed::has_news(const Reader& reader) const {
-  return reader.snapshot > 0 ? snapshot_.question.answered >= reader.snapshot : reader.next < end_number();
+  if (reader.snapshot > 0) return snapshot_.question.answered >= reader.snapshot;
+  return reader.next >= first_ && reader.next < end_number();
 }
 
-std::optional<std::string> EventFeed::next(Reader& reader) {
+// Events that it has not seen are gone. At the end nobody answers: then it goes on with the oldest one.
+void EventFeed::await_snapshot(Reader& reader) {
+  if (finished_) {
+    reader.next = first_;
+    return;
+  }
+  reader.snapshot = ++snapshot_.question.asked;
+  wake_loop();
+}
+
+// Others publish between a wake-up and this thread's turn, so a reader may fall behind in the wait.
+EventFeed::Text EventFeed::next(Reader& reader) {
+  const auto is_behind = [&] { return reader.snapshot == 0 && reader.next < first_; };
+  const auto until = Clock::now() + kUntilComment;
   std::unique_lock lock(mutex_);
-  if (reader.snapshot == 0 && reader.next < first_) {  // it was too slow
-    reader.snapshot = ++snapshot_.question.asked;
-    wake_loop();
+  for (bool in_time = true;;) {
+    if (closed_) return nullptr;
+    if (is_behind()) await_snapshot(reader);
+    if (has_news(reader)) break;
+    if (finished_) return nullptr;
+    if (!in_time) return text_of(":\n\n");
+    in_time = changed_.wait_until(lock, until,
+                                  [&] { return closed_ || finished_ || is_behind() || has_news(reader); });
   }
-  changed_.wait_for(lock, kUntilComment, [&] { return closed_ || finished_ || has_news(reader); });
-  if (closed_) return std::nullopt;
-  if (!has_news(reader)) return finished_ ? std::nullopt : std::optional<std::string>(":\n\n");
-  if (reader.snapshot > 0) {
-    reader.snapshot = 0;
-    reader.next = snapshot_.next;
-    return snapshot_.question.answer;
-  }
-  return *events_[static_cast<std::size_t>(reader.next++ - first_)];
+  if (reader.snapshot == 0) return events_[static_cast<std::size_t>(reader.next++ - first_)];
+  reader.snapshot = 0;
+  reader.next = snapshot_.next;
+  return snapshot_.question.answer;
 }
 
-std::optional<std::string> EventFeed::ask(Question& question) {
+EventFeed::Text EventFeed::ask(Question& question) {
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++question.asked;
   wake_loop();
   changed_.wait_for(lock, kUntilAnswer, [&] { return closed_ || question.answered >= number; });
-  return question.answered >= number ? std::optional(question.answer) : std::nullopt;
+  return question.answered >= number ? question.answer : nullptr;
 }
 
 }  // namespace rueda

@@ -21,6 +21,7 @@ namespace rueda {
 class EventFeed {
  public:
   using Clock = std::chrono::steady_clock;
+  using Text = std::shared_ptr<const std::string>;  // copied by nobody
   static constexpr int kMostWatchers = 16;
 
   // Throws std::system_error.
@@ -51,25 +52,26 @@ class EventFeed {
   };
   std::optional<Reader> begin();  // nothing: there are too many
   void end();
-  // What is new; a comment where nothing is for a while, which shows whether the reader lives; nothing at the
+  // What is new; a comment where nothing is for a while, which shows whether the reader lives; null at the
   // end.
-  std::optional<std::string> next(Reader& reader);
-  // Nothing where the loop does not answer within some seconds.
-  std::optional<std::string> status() { return ask(status_); }
-  std::optional<std::string> metrics() { return ask(metrics_); }
+  Text next(Reader& reader);
+  // Null where the loop does not answer within some seconds.
+  Text status() { return ask(status_); }
+  Text metrics() { return ask(metrics_); }
 
  private:
   struct Question {
     std::uint64_t asked = 0, answered = 0;  // so often
-    std::string answer;
+    Text answer;
   };
   struct Snapshot {
     Question question;
     std::uint64_t next = 0;  // the event behind it
   };
 
-  std::optional<std::string> ask(Question& question);
-  void answer(Question& question, std::string text);
+  Text ask(Question& question);
+  void answer(Question& question, Text text);
+  void await_snapshot(Reader& reader);
   void wake_loop();
   bool has_news(const Reader& reader) const;
   std::uint64_t end_number() const { return first_ + events_.size(); }
@@ -81,9 +83,9 @@ class EventFeed {
   int unfinished_ = 0;  // of them, that have not got all
   bool finished_ = false;
   bool closed_ = false;
-  std::deque<std::shared_ptr<const std::string>> events_;  // the last ones
-  std::uint64_t first_ = 0;                                // number of the first of these
-  std::size_t bytes_ = 0;                                  // of all
+  std::deque<Text> events_;  // the last ones
+  std::uint64_t first_ = 0;  // number of the first of these
+  std::size_t bytes_ = 0;    // of all
   Snapshot snapshot_;
   Question status_;
   Question metrics_;

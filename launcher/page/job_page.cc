@@ -71,13 +71,9 @@ JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hos
 }
 
 void JobPage::serve(const LaunchOptions& options) {
-  try {
-    on_port_ = PageServer::on_port(options.page.host, options.page.port, feed_);
-  } catch (const std::system_error& error) {
-    if (options.page.is_given)
-      throw UsageError(fmt::format("--page: cannot use {}:{} ({}); name another port, or 0 for a free one",
-                                   options.page.host, options.page.port, error.code().message()));
-  }
+  const bool is_inside = options.virtual_hosts.count > 0;  // the socket has been made outside
+  if (std::optional<PageSocket> socket = is_inside ? handed_page_socket() : page_socket(options))
+    on_port_ = PageServer::on_port(std::move(*socket), options.page.host, feed_);
   const std::optional<std::string> folder = jobs_folder();
   if (!folder) return;
   socket_ = socket_of_job(*folder, ::getpid());

@@ -13,7 +13,6 @@
 
 #include "core/base/system/authentication.h"
 #include "core/base/system/hex.h"
-#include "launcher/system/processes.h"
 
 namespace rueda {
 namespace {
@@ -43,13 +42,13 @@ std::string_view without_port(std::string_view host) {
 
 }  // namespace
 
-PageAccess::PageAccess(std::string host, int port)
-    : host_(std::move(host)), port_(port), token_(fresh_token()) {}
+PageAccess::PageAccess(std::string host, int port, std::string machine)
+    : host_(std::move(host)), port_(port), machine_(std::move(machine)), token_(fresh_token()) {}
 
 std::string PageAccess::url() const {
   const bool is_v6 = host_.find(':') != std::string::npos;
   const bool is_any = host_ == "0.0.0.0" || host_ == "::";
-  const std::string name = is_any ? host_name() : is_v6 ? "[" + host_ + "]" : host_;
+  const std::string name = is_any ? machine_ : is_v6 ? "[" + host_ + "]" : host_;
   return fmt::format("http://{}:{}/?token={}", name, port_, token_);
 }
 
@@ -63,7 +62,7 @@ std::string PageAccess::cookie() const {
 // A number cannot be pointed elsewhere. The port may be another one: of a tunnel of ssh.
 bool PageAccess::is_own(std::string_view host) const {
   const std::string name(without_port(host));
-  return name == "localhost" || name == host_ || name == host_name() || is_number_address(name);
+  return name == "localhost" || name == host_ || name == machine_ || is_number_address(name);
 }
 
 bool PageAccess::is_token(std::string_view text) const {

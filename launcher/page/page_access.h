@@ -13,8 +13,9 @@ class PageAccess {
  public:
   enum class Verdict { allowed, no_token, wrong_origin };
 
-  // `host`, `port`: as the user gives them, or as chosen. Throws std::runtime_error where libsodium fails.
-  PageAccess(std::string host, int port);
+  // `host`, `port`: as the user gives them, or as chosen. `machine`: its name. Throws std::runtime_error
+  // where libsodium fails.
+  PageAccess(std::string host, int port, std::string machine);
 
   const std::string& token() const { return token_; }
   std::string url() const;
@@ -33,6 +34,7 @@ class PageAccess {
 
   std::string host_;
   int port_;
+  std::string machine_;
   std::string token_;  // 32 hexadecimal digits
 };
 

@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <functional>
 #include <string_view>
 #include <system_error>
@@ -34,7 +32,7 @@ void refuse(Response& response, int status, const char* why) {
   response.set_content(fmt::format("{}\n", why), kPlain);
 }
 
-void send(Response& response, const std::optional<std::string>& text, const char* type) {
+void send(Response& response, const EventFeed::Text& text, const char* type) {
   if (!text) return refuse(response, kBusy, "ruedarun does not answer");
   response.status = 200;
   response.set_content(*text, type);
@@ -47,7 +45,7 @@ void send_events(Response& response, EventFeed& feed) {
   response.set_chunked_content_provider(
       "text/event-stream",
       [&feed, reader = *first](std::size_t, httplib::DataSink& sink) mutable {
-        const std::optional<std::string> events = feed.next(reader);
+        const EventFeed::Text events = feed.next(reader);
         if (events) return sink.write(events->data(), events->size());
         sink.done();
         return false;
@@ -92,24 +90,14 @@ bool admit(const Request& request, Response& response, const PageAccess& access)
   return false;
 }
 
-std::unique_ptr<PageConnections> make_connections() {
-  auto connections = std::make_unique<PageConnections>();
-  // Two programs must not share a port, as httplib would let them.
-  connections->set_socket_options([](int socket) {
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
+std::unique_ptr<PageConnections> make_connections(Descriptor listening, const PageBounds& bounds) {
+  auto connections = std::make_unique<PageConnections>(std::move(listening), bounds);
   connections->set_payload_max_length(0);
-  connections->set_tcp_nodelay(true);
   connections->set_default_headers({{"Cache-Control", "no-store"},
                                     {"Content-Security-Policy", kPolicy},
                                     {"X-Content-Type-Options", "nosniff"},
                                     {"Referrer-Policy", "no-referrer"}});
   return connections;
-}
-
-[[noreturn]] void cannot_bind(int error) {
-  throw std::system_error(error != 0 ? error : EADDRNOTAVAIL, std::generic_category());
 }
 
 }  // namespace
@@ -118,30 +106,24 @@ PageServer::PageServer(std::unique_ptr<PageConnections> connections, std::unique
                        EventFeed& feed)
     : access_(std::move(access)), connections_(std::move(connections)) {
   connections_->set_pre_routing_handler([this, &feed](const Request& request, Response& response) {
-    if (!access_ || admit(request, response, *access_)) answer(request, response, feed);
+    if (access_ && !admit(request, response, *access_)) return httplib::Server::HandlerResponse::Handled;
+    if (connections_->admit())
+      answer(request, response, feed);
+    else
+      refuse(response, kBusy, "too many connections");
     return httplib::Server::HandlerResponse::Handled;
   });
 }
 
-std::unique_ptr<PageServer> PageServer::on_port(const std::string& host, int port, EventFeed& feed) {
-  auto connections = make_connections();
-  errno = 0;
-  if (port == 0)
-    port = connections->bind_to_any_port(host);
-  else if (!connections->bind_to_port(host, port))
-    port = -1;
-  if (port <= 0) cannot_bind(errno);
-  auto access = std::make_unique<PageAccess>(host, port);
+std::unique_ptr<PageServer> PageServer::on_port(PageSocket socket, const std::string& host, EventFeed& feed,
+                                                PageBounds bounds) {
+  auto access = std::make_unique<PageAccess>(host, port_of(socket), socket.machine);
+  auto connections = make_connections(std::move(socket.listening), bounds);
   return std::unique_ptr<PageServer>(new PageServer(std::move(connections), std::move(access), feed));
 }
 
 std::unique_ptr<PageServer> PageServer::on_socket(const std::string& path, EventFeed& feed) {
-  auto connections = make_connections();
-  connections->set_address_family(AF_UNIX);
-  connections->set_tcp_nodelay(false);
-  errno = 0;
-  constexpr int kNoPort = 80;  // httplib wants one
-  if (!connections->bind_to_port(path, kNoPort)) cannot_bind(errno);
+  auto connections = make_connections(listen_on_path(path), {});
   return std::unique_ptr<PageServer>(new PageServer(std::move(connections), nullptr, feed));
 }
 

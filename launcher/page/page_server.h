@@ -8,19 +8,23 @@
 
 #include "launcher/page/event_feed.h"
 #include "launcher/page/page_access.h"
+#include "launcher/page/page_bounds.h"
+#include "launcher/page/page_socket.h"
 
 namespace rueda {
 
 class PageConnections;
 
 // Purpose: answers browsers on a TCP port, and `ruedarun --status` on a Unix socket, with what an EventFeed
-// has. It has a thread that accepts, and one for each connection, 24 at most. Nothing that a client does
-// keeps the loop of ruedarun from its work. Owned by the main thread of the supervisor.
+// has. It has a thread that accepts, and one for each connection, within the limits of PageConnections.
+// Nothing that a client does keeps the loop of ruedarun from its work. Owned by the main thread of the
+// supervisor.
 class PageServer {
  public:
-  // Binds at once. `port` 0: a free one. Throws std::system_error where the address cannot be had.
-  static std::unique_ptr<PageServer> on_port(const std::string& host, int port, EventFeed& feed);
-  // Who may open the socket may see the job.
+  // `host`: as the user calls it.
+  static std::unique_ptr<PageServer> on_port(PageSocket socket, const std::string& host, EventFeed& feed,
+                                             PageBounds bounds = {});
+  // Who may open the socket may see the job. Throws std::system_error where there can be none.
   static std::unique_ptr<PageServer> on_socket(const std::string& path, EventFeed& feed);
   ~PageServer();
 

@@ -9,16 +9,16 @@ namespace {
 using Verdict = PageAccess::Verdict;
 
 TEST(PageAccess, TokensAreLongAndNeverTheSame) {
-  const PageAccess one("127.0.0.1", 80), other("127.0.0.1", 80);
+  const PageAccess one("127.0.0.1", 80, "machine"), other("127.0.0.1", 80, "machine");
   EXPECT_EQ(one.token().size(), 32);
   EXPECT_EQ(one.token().find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_NE(one.token(), other.token());
   EXPECT_EQ(one.url(), "http://127.0.0.1:80/?token=" + one.token());
-  EXPECT_EQ(PageAccess("::1", 80).url().substr(0, 15), "http://[::1]:80");
+  EXPECT_EQ(PageAccess("::1", 80, "machine").url().substr(0, 15), "http://[::1]:80");
 }
 
 TEST(PageAccess, TokenOrCookieOpensThePage) {
-  const PageAccess access("127.0.0.1", 8080);
+  const PageAccess access("127.0.0.1", 8080, "machine");
   const auto judge = [&](const std::string& token, const std::string& cookie) {
     return access.judge({.host = "127.0.0.1:8080", .origin = "", .cookie = cookie, .token = token});
   };
@@ -34,7 +34,7 @@ TEST(PageAccess, TokenOrCookieOpensThePage) {
 }
 
 TEST(PageAccess, NamesAndOriginsOfOthersAreRefused) {
-  const PageAccess access("127.0.0.1", 8080);
+  const PageAccess access("127.0.0.1", 8080, "machine");
   const auto judge = [&](const std::string& host, const std::string& origin) {
     return access.judge({.host = host, .origin = origin, .cookie = "", .token = access.token()});
   };
