@@ -129,12 +129,12 @@ void ElasticJob::ended(Worker worker, bool failed) {
   if (membership_.is_over()) end_.end_well();
 }
 
-std::string ElasticJob::words_for(Worker worker) const {
+std::string ElasticJob::end_in_words(Worker worker) const {
   return job_.words_for(worker, name_of(worker, membership_.generation()));
 }
 
 void ElasticJob::lose(Worker worker) {
-  const std::string words = words_for(worker);
+  const std::string words = end_in_words(worker);
   membership_.lost(worker);
   news_.lost.push_back(words);
   if (!cause_) cause_ = worker;

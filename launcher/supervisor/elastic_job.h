@@ -55,7 +55,7 @@ class ElasticJob {
   // The job has it on record already. `failed`: it has not ended well.
   void ended(Worker worker, bool failed);
   // How a worker has ended, by the name that it had last.
-  std::string words_for(Worker worker) const;
+  std::string end_in_words(Worker worker) const;
   // No worker can be started there: its agent has not come, or says so. Those that were to be.
   std::vector<Worker> cannot_start(int host, const std::string& why);
   // Whether a host that does not start is no failure of the job.

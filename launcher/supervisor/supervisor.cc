@@ -288,7 +288,7 @@ void Supervisor::do_without(int host, const std::string& why) {
 }
 
 std::string Supervisor::words_for(int rank) const {
-  return elastic_ ? elastic_->words_for(rank) : job_.words_for(rank);
+  return elastic_ ? elastic_->end_in_words(rank) : job_.words_for(rank);
 }
 
 // The rank has not ended well.
