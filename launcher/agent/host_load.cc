@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "core/base/number.h"
 #include "launcher/system/descriptor.h"
@@ -21,9 +23,45 @@ namespace {
 constexpr double kBytesPerMegabit = 125'000;
 constexpr double kWholeCore = 100'000;  // microseconds of a period, as most kernels have it
 
-int cores_of_process() {
+std::set<int> processors_of_process() {
+  std::set<int> processors;
   cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return processors;
+  for (int number = 0; number < CPU_SETSIZE; ++number)
+    if (CPU_ISSET(number, &set)) processors.insert(number);
+  return processors;
+}
+
+struct Ticks {
+  std::uint64_t busy = 0, all = 0;
+};
+
+Ticks ticks_in(std::istringstream& words) {
+  Ticks ticks;
+  for (int i = 0; i < 8; ++i) {  // user nice system idle iowait irq softirq steal
+    std::uint64_t each = 0;
+    words >> each;
+    ticks.all += each;
+    if (i != 3 && i != 4) ticks.busy += each;
+  }
+  return ticks;
+}
+
+// Of these processors; of the machine where their lines are not there.
+Ticks ticks_of(const std::set<int>& processors, const std::string& stat) {
+  Ticks sum, machine;
+  std::istringstream lines(stat);
+  for (std::string line, name; std::getline(lines, line) && line.starts_with("cpu");) {
+    std::istringstream words(line);
+    words >> name;
+    const Ticks ticks = ticks_in(words);
+    if (name == "cpu") machine = ticks;
+    const auto number = number_from<int>(std::string_view(name).substr(3));
+    if (!number || !processors.contains(*number)) continue;
+    sum.busy += ticks.busy;
+    sum.all += ticks.all;
+  }
+  return sum.all > 0 ? sum : machine;
 }
 
 std::string first_word(const std::string& text) {
@@ -58,11 +96,14 @@ std::uint64_t number_after(const std::string& text, const std::string& name) {
 }  // namespace
 
 agents::HostLoad HostLoadReader::read() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return read(processors_of_process(), std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+agents::HostLoad HostLoadReader::read(const std::set<int>& processors, std::int64_t now_ns) {
   agents::HostLoad load;
-  load.now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                    std::chrono::steady_clock::now().time_since_epoch())
-                    .count();
-  read_processors(load);
+  load.now_ns = now_ns;
+  read_processors(load, processors);
   read_memory(load);
   read_cards(load);
   return load;
@@ -78,31 +119,34 @@ std::string HostLoadReader::control_group() const {
   return "/sys/fs/cgroup";
 }
 
-void HostLoadReader::read_processors(agents::HostLoad& load) {
-  std::istringstream stat(text_of("/proc/stat"));
-  std::string name;
-  stat >> name;
-  std::uint64_t all = 0, idle = 0;
-  for (int i = 0; i < 8; ++i) {  // user nice system idle iowait irq softirq steal
-    std::uint64_t ticks = 0;
-    stat >> ticks;
-    all += ticks;
-    if (i == 3 || i == 4) idle += ticks;
-  }
-  const std::uint64_t busy = all - idle;
-  if (all > all_before_ && busy >= busy_before_)
-    load.busy = static_cast<double>(busy - busy_before_) / static_cast<double>(all - all_before_);
+void HostLoadReader::read_processors(agents::HostLoad& load, const std::set<int>& processors) {
+  const Ticks ticks = ticks_of(processors, text_of("/proc/stat"));
+  if (ticks.all > all_before_ && ticks.busy >= busy_before_)
+    load.busy = static_cast<double>(ticks.busy - busy_before_) / static_cast<double>(ticks.all - all_before_);
   load.busy = std::min(load.busy, 1.0);
-  busy_before_ = busy;
-  all_before_ = all;
-  load.cores = cores_of_process();
+  busy_before_ = ticks.busy;
+  all_before_ = ticks.all;
+  load.cores = static_cast<int>(processors.size());
   std::istringstream limit(text_of(control_group() + "/cpu.max"));
   double quota = 0, period = kWholeCore;
-  if (limit >> quota >> period && quota > 0 && period > 0)
-    load.cores = std::clamp(static_cast<int>(std::ceil(quota / period)), 1, std::max(1, load.cores));
+  if (limit >> quota >> period && quota > 0 && period > 0 && quota / period < load.cores)
+    read_limited(load, quota / period);
   std::istringstream average(text_of("/proc/loadavg"));
   average >> load.load;
   load.load = std::isfinite(load.load) ? std::max(0.0, load.load) : 0;
+}
+
+// `cores`: whole ones and a part, as the limit is.
+void HostLoadReader::read_limited(agents::HostLoad& load, double cores) {
+  load.cores = std::max(1, static_cast<int>(std::ceil(cores)));
+  const std::string stat = text_of(control_group() + "/cpu.stat");
+  if (stat.find("usage_usec") == std::string::npos) return;
+  const Usage usage{number_after(stat, "usage_usec"), load.now_ns};
+  const std::optional<Usage> before = std::exchange(usage_before_, usage);
+  load.busy = 0;
+  if (!before || usage.at_ns <= before->at_ns || usage.microseconds < before->microseconds) return;
+  const double used = static_cast<double>(usage.microseconds - before->microseconds) * 1e3;
+  load.busy = std::min(1.0, used / (cores * static_cast<double>(usage.at_ns - before->at_ns)));
 }
 
 void HostLoadReader::read_memory(agents::HostLoad& load) const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "launcher/protocol/observation.h"
@@ -16,19 +18,30 @@ class HostLoadReader {
   // `root`: of the files, empty but in tests.
   explicit HostLoadReader(std::string root = "") : root_(std::move(root)) {}
 
-  // `busy` counts from the call before, the first time from the start of the machine.
+  // `busy` counts from the call before, the first time from the start of the machine. It is the share of
+  // those processors that this process may use. Where its control group may use less than these, it is the
+  // share of that, and the first time 0.
   agents::HostLoad read();
+  // The same, of these processors and at this time.
+  agents::HostLoad read(const std::set<int>& processors, std::int64_t now_ns);
 
  private:
-  void read_processors(agents::HostLoad& load);
+  void read_processors(agents::HostLoad& load, const std::set<int>& processors);
+  void read_limited(agents::HostLoad& load, double cores);
   void read_memory(agents::HostLoad& load) const;
   void read_cards(agents::HostLoad& load) const;
   std::string text_of(const std::string& path) const;
   std::string control_group() const;
 
   const std::string root_;
-  std::uint64_t busy_before_ = 0;  // of all processors, in ticks
+  std::uint64_t busy_before_ = 0;  // of the processors, in ticks
   std::uint64_t all_before_ = 0;
+  // Of the control group.
+  struct Usage {
+    std::uint64_t microseconds = 0;
+    std::int64_t at_ns = 0;
+  };
+  std::optional<Usage> usage_before_;
 };
 
 }  // namespace rueda

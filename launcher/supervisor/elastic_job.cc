@@ -129,8 +129,12 @@ void ElasticJob::ended(Worker worker, bool failed) {
   if (membership_.is_over()) end_.end_well();
 }
 
+std::string ElasticJob::end_in_words(Worker worker) const {
+  return job_.words_for(worker, name_of(worker, membership_.generation()));
+}
+
 void ElasticJob::lose(Worker worker) {
-  const std::string words = job_.words_for(worker, name_of(worker, membership_.generation()));
+  const std::string words = end_in_words(worker);
   membership_.lost(worker);
   news_.lost.push_back(words);
   if (!cause_) cause_ = worker;
@@ -150,7 +154,8 @@ void ElasticJob::note_banned(const std::optional<HostPool::Banned>& banned, std:
 }
 
 // Of a host of the start the other ranks are told by the next generation.
-void ElasticJob::cannot_start(int host, const std::string& why) {
+std::vector<Worker> ElasticJob::cannot_start(int host, const std::string& why) {
+  std::vector<Worker> never_started;
   for (int worker; (worker = job_.unstarted_on(host)) >= 0;) {
     job_.note_cannot_start(worker);
     agents_.tell(host, agents::EndWorker{worker, false});  // another one of these may have started
@@ -159,7 +164,9 @@ void ElasticJob::cannot_start(int host, const std::string& why) {
     membership_.lost(worker);
     if (!cause_) cause_ = worker;
     output_.say(fmt::format("ruedarun: worker {} cannot be started: {}", worker, why));
+    never_started.push_back(worker);
   }
+  return never_started;
 }
 
 int ElasticJob::workers_wanted() const {

@@ -54,8 +54,10 @@ class ElasticJob {
   void hear(const agents::WorkerState& state);
   // The job has it on record already. `failed`: it has not ended well.
   void ended(Worker worker, bool failed);
-  // No worker can be started there: its agent has not come, or says so.
-  void cannot_start(int host, const std::string& why);
+  // How a worker has ended, by the name that it had last.
+  std::string end_in_words(Worker worker) const;
+  // No worker can be started there: its agent has not come, or says so. Those that were to be.
+  std::vector<Worker> cannot_start(int host, const std::string& why);
   // Whether a host that does not start is no failure of the job.
   bool does_without(int host) const;
   // Its workers are to leave the job, without a loss.

@@ -278,13 +278,22 @@ void Supervisor::agent_gone(int host) {
 }
 
 void Supervisor::cannot_start(int host, const std::string& why) {
-  if (does_without(host)) return elastic_->cannot_start(host, why);
+  if (does_without(host)) return do_without(host, why);
   fail_start(fmt::format("{}, and {} did not start; {}", why, job_.ranks_on(host), starter_.remedy()));
+}
+
+void Supervisor::do_without(int host, const std::string& why) {
+  for (const Worker worker : elastic_->cannot_start(host, why))
+    if (page_) page_->note_ended(worker, true, fmt::format("worker {} cannot be started: {}", worker, why));
+}
+
+std::string Supervisor::words_for(int rank) const {
+  return elastic_ ? elastic_->end_in_words(rank) : job_.words_for(rank);
 }
 
 // The rank has not ended well.
 void Supervisor::fail(int rank) {
-  if (page_) page_->note_ended(rank, true, job_.words_for(rank));
+  if (page_) page_->note_ended(rank, true, words_for(rank));
   elastic_ ? elastic_->ended(rank, true) : end_.fail(rank);
 }
 
@@ -308,7 +317,7 @@ void Supervisor::hear(int host, const agents::Message& message) {
   } else if (const auto* refusal = std::get_if<agents::CannotStart>(&message)) {
     const std::string why =
         fmt::format("{}, on {}", refusal->why, hosts_[static_cast<std::size_t>(host)].host);
-    if (does_without(host)) return elastic_->cannot_start(host, why);
+    if (does_without(host)) return do_without(host, why);
     job_.note_no_start(host);
     fail_start(why);
   } else if (const auto* terminal = std::get_if<agents::NoTerminal>(&message)) {
@@ -385,7 +394,7 @@ void Supervisor::ended(const agents::Ended& ended) {
   if (failed) {
     fail(ended.rank);
   } else {
-    if (page_) page_->note_ended(ended.rank, false, job_.words_for(ended.rank));
+    if (page_) page_->note_ended(ended.rank, false, words_for(ended.rank));
     if (elastic_) elastic_->ended(ended.rank, false);
   }
   end_.check_all_ended();
@@ -424,7 +433,7 @@ void Supervisor::give_up_start() {
       return fail_start(fmt::format("{} did not start within {} s; {}, or allow more time by --start-timeout",
                                     job_.missing(), start_.timeout, starter_.remedy()));
     elastic_->host_gone(host);
-    elastic_->cannot_start(host, fmt::format("it did not start within {} s", start_.timeout));
+    do_without(host, fmt::format("it did not start within {} s", start_.timeout));
   }
 }
 

@@ -73,6 +73,8 @@ class Supervisor {
   void do_without_terminal(const std::string& why);
   void started(const agents::Started& started);
   void ended(const agents::Ended& ended);
+  void do_without(int host, const std::string& why);
+  std::string words_for(int rank) const;  // that has ended
   void fail(int rank);
   void agent_gone(int host);
   void cannot_start(int host, const std::string& why);

@@ -17,6 +17,13 @@ namespace rueda {
 
 enum class RankState { starting, running, ended, lost };
 
+// A span that had not ended when the page was told of it. It keeps that beginning, by which the page knows
+// it.
+struct OpenSpan {
+  std::int64_t begin_ns = -1;  // on rank 0's clock
+  std::int64_t shown_ns = 0;   // the same in time of the job
+};
+
 struct RankView {
   RankState state = RankState::starting;
   int host = 0;
@@ -24,7 +31,8 @@ struct RankView {
   std::string words;                // of its end
   bool is_heard = false;            // the agent has told of it
   agents::Observed observed;        // the last one, without its history
-  std::int64_t phase_since_ns = 0;  // time of the job
+  std::int64_t phase_since_ns = 0;  // on rank 0's clock
+  OpenSpan told;
 };
 
 struct HostView {
@@ -46,6 +54,7 @@ struct Analysis {
   Lateness lateness;
   std::vector<WhatIf> what_ifs;
 };
+// Moments stay on rank 0's clock.
 Analysis analysis_of(const std::deque<CommonWait>& waits);
 
 std::string name_of(RankState state);

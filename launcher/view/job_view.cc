@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace rueda {
@@ -21,6 +22,7 @@ constexpr auto kStallBeforeSteps = 30s;
 constexpr double kStepsOfStall = 10;
 constexpr double kStraggler = 0.05;  // of a step's own time: lateness that is an event
 constexpr std::size_t kStepsOfStraggler = 20;
+constexpr double kLongestRest = 366 * 86'400.0;            // seconds: what is farther is no forecast
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;  // of times that may be added
 
 bool is_sane(const agents::Observed::Span& span) {
@@ -44,8 +46,10 @@ double JobView::unix_seconds(Time now) const {
 }
 
 void JobView::note_event(std::string kind, int rank, std::string text, Time now) {
-  if (events_.size() < kMostEvents)
-    events_.push_back({unix_seconds(now), std::move(kind), rank, std::move(text)});
+  events_.push_back({unix_seconds(now), std::move(kind), rank, std::move(text)});
+  if (events_.size() <= kMostEvents) return;
+  events_.pop_front();
+  news_.events_told -= std::min<std::size_t>(1, news_.events_told);
 }
 
 void JobView::add_host(const std::string& name) {
@@ -84,17 +88,30 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
 
 void JobView::generation(std::uint64_t number, const std::set<int>& members, Time now) {
   if (number == membership_.generation && members == membership_.members) return;
+  if (members.empty()) return;
   const bool is_first = membership_.members.empty();
   for (const int rank : members) {
     if (is_first || membership_.members.contains(rank)) continue;
     ++membership_.joined;
-    note_event("joined", rank, fmt::format("rank {} has joined", rank), now);
+    note_event("joined", rank, fmt::format("worker {} has joined", rank), now);
   }
   if (!is_first)
     note_event("generation", -1, fmt::format("generation {} has {} ranks", number, members.size()), now);
   membership_.generation = number;
   membership_.members = members;
+  expect_ranks();
+  follow_rank_0();
   news_.job = true;
+}
+
+// Offsets are to the clock of the present rank 0; times of the one before cannot be compared with it.
+void JobView::follow_rank_0() {
+  const int host = ranks_[*membership_.members.begin()].host;
+  if (host == clock_.host_of_rank_0()) return;
+  take_shown();
+  times_.begin_anew();
+  take_shown();
+  clock_.put_rank_0_on(host);
 }
 
 void JobView::job_ended(int exit_status, Time now) {
@@ -122,7 +139,7 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   rank.observed = news;
   rank.observed.spans.clear();
   rank.observed.curves.clear();
-  rank.phase_since_ns = clock_.job_time(host, news.phase_since_ns, news.clock_offset_ns);
+  rank.phase_since_ns = clock_.common_time(host, news.phase_since_ns, news.clock_offset_ns);
 }
 
 void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
@@ -130,9 +147,9 @@ void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
   const bool sets_pace = rank == pace_rank();
   for (const agents::Observed::Span& span : news.spans) {
     if (!is_sane(span)) continue;
-    const RankSpan own{span.phase, span.step, clock_.job_time(host, span.begin_ns, news.clock_offset_ns),
-                       clock_.job_time(host, span.end_ns, news.clock_offset_ns)};
-    if (sets_pace) pace_.add(rank, own.step, own.begin_ns);
+    const RankSpan own{span.phase, span.step, clock_.common_time(host, span.begin_ns, news.clock_offset_ns),
+                       clock_.common_time(host, span.end_ns, news.clock_offset_ns)};
+    if (sets_pace) pace_.add(rank, span.step, span.begin_ns);
     times_.add(rank, own, now);
   }
 }
@@ -159,13 +176,29 @@ void JobView::hear(int host, const agents::HostLoad& load, Time now) {
 
 // The first rank that tells its steps; it has the speed of all.
 int JobView::pace_rank() const {
-  const auto found = std::ranges::find_if(ranks_, [](const auto& each) { return may_train(each.second); });
+  const auto found = std::ranges::find_if(
+      ranks_, [&](const auto& each) { return may_train(each.second) && is_member(each.first); });
   return found == ranks_.end() ? -1 : found->first;
 }
 
+bool JobView::is_member(int rank) const {
+  return membership_.members.empty() || membership_.members.contains(rank);
+}
+
+std::string JobView::name_of_rank(int worker) const {
+  const std::set<int>& members = membership_.members;
+  if (members.empty()) return fmt::format("rank {}", worker);
+  const auto found = members.find(worker);
+  if (found == members.end()) return fmt::format("worker {}", worker);
+  const auto rank = std::distance(members.begin(), found);
+  return rank == worker ? fmt::format("rank {}", rank) : fmt::format("rank {} (worker {})", rank, worker);
+}
+
 void JobView::expect_ranks() {
-  const auto count = std::ranges::count_if(ranks_, [](const auto& each) { return may_train(each.second); });
-  times_.expect(std::max(1, static_cast<int>(count)));
+  std::set<int> expected;
+  for (const auto& [number, rank] : ranks_)
+    if (may_train(rank) && is_member(number)) expected.insert(number);
+  times_.expect(std::move(expected));
 }
 
 std::size_t JobView::count(RankState state) const {
@@ -177,19 +210,29 @@ bool JobView::all_over() const {
   return !ranks_.empty() && count(RankState::ended) + count(RankState::lost) == ranks_.size();
 }
 
-void JobView::analyse(Time now) {
-  times_.act(now);
-  for (const ShownSpan& span : times_.take_shown()) {
+// In time of the job from here on.
+void JobView::take_shown() {
+  for (ShownSpan span : times_.take_shown()) {
+    const OpenSpan& told = ranks_[span.rank].told;
+    span.span.begin_ns =
+        told.begin_ns == span.span.begin_ns ? told.shown_ns : clock_.job_time(span.span.begin_ns);
+    span.span.end_ns = std::max(span.span.begin_ns, clock_.job_time(span.span.end_ns));
     news_.spans.push_back(span);
     spans_.push_back(span);
     if (spans_.size() > kMostSpans) spans_.pop_front();
   }
   if (news_.spans.size() > kMostNewSpans)
     news_.spans.erase(news_.spans.begin(), news_.spans.end() - kMostNewSpans);
+}
+
+void JobView::analyse(Time now) {
+  times_.act(now);
+  take_shown();
   if (times_.completed() == analysed_.waits || now < analysed_.at + 500ms) return;
   analysed_.waits = times_.completed();
   analysed_.at = now;
   analysed_.analysis = analysis_of(times_.waits());
+  for (LateRank& late : analysed_.analysis.lateness.ranks) late.since_ns = clock_.job_time(late.since_ns);
   news_.analysis = true;
   tell_straggler(now);
 }
@@ -204,7 +247,7 @@ void JobView::tell_straggler(Time now) {
   if (!worst.since_step || worst.late_ms < limit || analysed_.straggler == worst.rank) return;
   analysed_.straggler = worst.rank;
   note_event("straggler", worst.rank,
-             fmt::format("rank {} on {} is late since step {}: {:.1f} ms a step, in {}", worst.rank,
+             fmt::format("{} on {} is late since step {}: {:.1f} ms a step, in {}", name_of_rank(worst.rank),
                          hosts_.at(static_cast<std::size_t>(ranks_.at(worst.rank).host)).name,
                          with_commas(*worst.since_step), worst.late_ms, name_of(worst.phase)),
              now);
@@ -216,7 +259,7 @@ Culprit JobView::stopped_by() const {
   for (const auto& [number, rank] : ranks_) {
     if (rank.state != RankState::running || !rank.observed.has_training) continue;
     if (rank.observed.phase == Phase::wait || culprit.rank >= 0) continue;
-    culprit = {number, std::string(name_of(rank.observed.phase))};
+    culprit = {number, std::string(name_of(rank.observed.phase)), name_of_rank(number)};
   }
   return culprit;
 }
@@ -263,9 +306,10 @@ void JobView::measure(Time now) {
   }
   progress.step_ms = pace_.step_ms();
   if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
-  if (progress.step_ms > 0 && progress.total > progress.step && !all_over())
-    progress.ends_at = std::round(unix_seconds(now) + static_cast<double>(progress.total - progress.step) *
-                                                          progress.step_ms * 1e-3);
+  if (progress.step_ms > 0 && progress.total > progress.step && !all_over()) {
+    const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
+    if (rest <= kLongestRest) progress.ends_at = std::round(unix_seconds(now) + rest);
+  }
   progress.wait_ms = analysed_.analysis.lateness.wait_ms;
   line_.progress = progress;
 }
@@ -298,7 +342,8 @@ void JobView::settle_running(Time now) {
   }
   const auto& late = analysed_.analysis.lateness.ranks;
   if (!late.empty() && late.front().since_step)
-    line_.culprit = {late.front().rank, std::string(name_of(late.front().phase))};
+    line_.culprit = {late.front().rank, std::string(name_of(late.front().phase)),
+                     name_of_rank(late.front().rank)};
   look_for_stall(now);
 }
 

@@ -68,8 +68,9 @@ class JobView {
     std::set<int> hosts;
     std::vector<ShownSpan> spans;
     std::size_t events_told = 0;
-    std::string line;   // as it was told
-    Progress progress;  // the same
+    std::string line;                                     // as it was told
+    Progress progress;                                    // the same
+    nlohmann::json operations = nlohmann::json::array();  // the same
   };
   struct Membership {
     std::uint64_t generation = 1;
@@ -95,8 +96,14 @@ class JobView {
   void note_event(std::string kind, int rank, std::string text, Time now);
   void hear_spans(int rank, const agents::Observed& news, Time now);
   int pace_rank() const;
+  bool is_member(int rank) const;  // of the present generation
+  // "rank 2 (worker 5)": a worker of an elastic job keeps its number, and may have another rank. "worker 5"
+  // has none at present.
+  std::string name_of_rank(int worker) const;
+  void follow_rank_0();
   void expect_ranks();
   void analyse(Time now);
+  void take_shown();
   void tell_straggler(Time now);
   void look_for_stall(Time now);
   Culprit stopped_by() const;
@@ -105,6 +112,10 @@ class JobView {
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);
+  bool stands_in_phase(const RankView& rank, Time now, double seconds) const;
+  double phase_seconds(const RankView& rank, Time now) const;
+  nlohmann::json take_open_spans(Time now);
+  nlohmann::json operations(Time now) const;
   nlohmann::json rank_status(int number, const RankView& rank, Time now) const;
 
   const Facts facts_;
@@ -116,7 +127,7 @@ class JobView {
   Pace pace_;
   ScalarCurves curves_;
   std::deque<ShownSpan> spans_;  // of the last while
-  std::vector<JobEvent> events_;
+  std::deque<JobEvent> events_;  // the last ones
   Analysed analysed_;
   LineFacts line_;
   Stall stall_;

@@ -14,6 +14,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kLongPhase = 0.2;  // seconds: an update
+constexpr double kStillFor = 5, kStillSteps = 10;
+
 json as_json(const LineFacts& line) { return {{"state", name_of(line.state)}, {"text", in_words(line)}}; }
 
 json as_json(const Progress& progress) {
@@ -110,6 +113,7 @@ json JobView::job() const {
     ranks.push_back(rueda::as_json(number, rank));
     const std::string& host = hosts_.at(static_cast<std::size_t>(rank.host)).name;
     ranks.back()["host"] = host;
+    ranks.back()["name"] = name_of_rank(number);
     if (rank.state == RankState::running && !membership_.members.empty() &&
         !membership_.members.contains(number))
       ++spares;
@@ -126,6 +130,43 @@ json JobView::job() const {
           {"hosts", list_of(hosts_, [](const HostView& host) { return facts_as_json(host); })}};
 }
 
+double JobView::phase_seconds(const RankView& rank, Time now) const {
+  return std::max(0.0, feed_seconds(job_ns(now) - clock_.job_time(rank.phase_since_ns)));
+}
+
+// A program without marks is in no phase.
+bool JobView::stands_in_phase(const RankView& rank, Time now, double seconds) const {
+  const agents::Observed& observed = rank.observed;
+  return rank.state == RankState::running && !membership_.is_over && observed.has_training &&
+         observed.phase != Phase::other && phase_seconds(rank, now) > seconds;
+}
+
+// Of phases that last longer than an update: the page lets a span grow by its beginning.
+json JobView::take_open_spans(Time now) {
+  json spans = json::array();
+  for (auto& [number, rank] : ranks_) {
+    if (!stands_in_phase(rank, now, kLongPhase)) continue;
+    if (rank.told.begin_ns != rank.phase_since_ns)
+      rank.told = {rank.phase_since_ns, clock_.job_time(rank.phase_since_ns)};
+    const RankSpan span{rank.observed.phase, rank.observed.step, rank.told.shown_ns, job_ns(now)};
+    spans.push_back(rueda::as_json(ShownSpan{number, span}));
+  }
+  return spans;
+}
+
+json JobView::operations(Time now) const {
+  json list = json::array();
+  const double limit = std::max(kStillFor, kStillSteps * line_.progress.step_ms * 1e-3);
+  for (const auto& [number, rank] : ranks_) {
+    if (!stands_in_phase(rank, now, limit)) continue;
+    list.push_back(
+        {{"rank", number},
+         {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase), phase_seconds(rank, now))},
+         {"in_flight", json::array()}});
+  }
+  return list;
+}
+
 json JobView::update(Time now) {
   analyse(now);
   settle_line(now);
@@ -139,9 +180,11 @@ json JobView::update(Time now) {
     news_.progress = line_.progress;
   }
   if (json scalars = curves_.take_new(now); !scalars.empty()) news["scalars"] = std::move(scalars);
-  if (!news_.spans.empty())
-    news["spans"] =
-        list_of(std::exchange(news_.spans, {}), [](const auto& span) { return rueda::as_json(span); });
+  json spans = list_of(std::exchange(news_.spans, {}), [](const auto& span) { return rueda::as_json(span); });
+  for (json& span : take_open_spans(now)) spans.push_back(std::move(span));
+  if (!spans.empty()) news["spans"] = std::move(spans);
+  if (json still = operations(now); still != news_.operations)
+    news["operations"] = news_.operations = std::move(still);
   if (std::exchange(news_.analysis, false)) news["late"] = rueda::as_json(analysed_.analysis);
   if (!news_.hosts.empty())
     news["hosts"] = list_of(std::exchange(news_.hosts, {}), [this](int host) {
@@ -163,6 +206,7 @@ json JobView::everything(Time now) const {
   if (line_.has_steps) all["progress"] = as_json(line_.progress);
   all["scalars"] = curves_.all();
   all["spans"] = list_of(spans_, [](const auto& span) { return rueda::as_json(span); });
+  all["operations"] = news_.operations;
   if (!analysed_.analysis.lateness.ranks.empty()) all["late"] = rueda::as_json(analysed_.analysis);
   all["hosts"] = json::array();
   for (const HostView& host : hosts_)
@@ -177,13 +221,14 @@ json JobView::everything(Time now) const {
 json JobView::rank_status(int number, const RankView& rank, Time now) const {
   json entry = rueda::as_json(number, rank);
   entry["host"] = hosts_.at(static_cast<std::size_t>(rank.host)).name;
+  entry["name"] = name_of_rank(number);
   if (!rank.is_heard) return entry;
   entry["resident_bytes"] = rank.observed.resident_bytes;
   entry["cpu_seconds"] = rank.observed.cpu_seconds;
   if (!rank.observed.has_training) return entry;
   entry["step"] = rank.observed.step;
   entry["phase"] = name_of(rank.observed.phase);
-  entry["phase_for"] = std::max(0.0, feed_seconds(job_ns(now) - rank.phase_since_ns));
+  entry["phase_for"] = phase_seconds(rank, now);
   const auto& late = analysed_.analysis.lateness.ranks;
   const auto found = std::ranges::find(late, number, &LateRank::rank);
   if (found != late.end()) entry["late_ms"] = std::round(found->late_ms * 1e3) / 1e3;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace rueda {
 namespace {
@@ -18,7 +17,7 @@ constexpr double kBestTenth = 0.1;
 // One rank, step by step.
 struct Series {
   std::vector<std::uint64_t> steps;
-  std::vector<std::int64_t> arrivals;  // the last one in the step
+  std::vector<std::int64_t> arrivals;
   std::vector<double> late_ms;
   std::vector<double> own_ms;
 };
@@ -29,23 +28,11 @@ struct Sums {
   std::array<double, kPhaseCount> phase_ms{};
 };
 
-std::vector<double> arrivals_of(const CommonWait& wait) {
-  std::vector<double> arrivals;
-  for (const WaitPart& part : wait.parts)
-    if (part.is_there) arrivals.push_back(static_cast<double>(part.arrival_ns) * kMilli);
-  return arrivals;
-}
-
 void add_to(Series& series, std::uint64_t step, const WaitPart& part, double late_ms) {
-  if (series.steps.empty() || series.steps.back() != step) {
-    series.steps.push_back(step);
-    series.arrivals.push_back(0);
-    series.late_ms.push_back(0);
-    series.own_ms.push_back(0);
-  }
-  series.arrivals.back() = part.arrival_ns;
-  series.late_ms.back() += late_ms;
-  if (part.own_ns != WaitPart::kUnknown) series.own_ms.back() += static_cast<double>(part.own_ns) * kMilli;
+  series.steps.push_back(step);
+  series.arrivals.push_back(part.arrival_ns);
+  series.late_ms.push_back(late_ms);
+  series.own_ms.push_back(part.own_ns == WaitPart::kUnknown ? 0 : static_cast<double>(part.own_ns) * kMilli);
 }
 
 double mean_of(const std::vector<double>& values, std::size_t last) {
@@ -78,20 +65,25 @@ struct Gathered {
   std::size_t steps = 0;
 };
 
-void add_recent(Gathered& all, const CommonWait& wait, const std::vector<double>& arrivals, double median) {
-  const auto [first, last] = std::ranges::minmax(arrivals);
-  all.wait_ms += last - median;
+void add_recent(Gathered& all, const CommonWait& wait, const std::vector<std::int64_t>& arrivals) {
+  const std::int64_t first = arrivals.front(), last = arrivals.back();
+  all.wait_ms += static_cast<double>(wait.waited_ns) * kMilli;
   for (std::size_t rank = 0; rank < wait.parts.size(); ++rank) {
     const WaitPart& part = wait.parts[rank];
     if (!part.is_there) continue;
-    const double arrival = static_cast<double>(part.arrival_ns) * kMilli;
     Sums& sums = all.sums[rank];
     ++sums.waits;
-    if (arrival == last && last > first) ++sums.last;
+    if (part.arrival_ns == last && last > first) ++sums.last;
     for (std::size_t phase = 0; phase < sums.phase_ms.size(); ++phase)
       sums.phase_ms[phase] += static_cast<double>(part.phase_ns[phase]) * kMilli;
-    ++all.ranks[rank].histogram[bin_of(arrival - first)];
+    ++all.ranks[rank].histogram[bin_of(static_cast<double>(part.arrival_ns - first) * kMilli)];
   }
+}
+
+double late_ms(const std::vector<std::int64_t>& arrivals, const WaitPart& part) {
+  const auto own = std::ranges::lower_bound(arrivals, part.arrival_ns) - arrivals.begin();
+  return static_cast<double>(part.arrival_ns - median_without(arrivals, static_cast<std::size_t>(own))) *
+         kMilli;
 }
 
 Gathered gather(const std::deque<CommonWait>& waits) {
@@ -104,14 +96,13 @@ Gathered gather(const std::deque<CommonWait>& waits) {
   all.ranks.resize(count);
   for (std::size_t i = 0; i < waits.size(); ++i) {
     const CommonWait& wait = waits[i];
-    const std::vector<double> arrivals = arrivals_of(wait);
-    const double median = median_of(arrivals);
+    const std::vector<std::int64_t> arrivals = sorted_arrivals(wait);
     for (std::size_t rank = 0; rank < wait.parts.size(); ++rank)
       if (const WaitPart& part = wait.parts[rank]; part.is_there)
-        add_to(all.series[rank], wait.step, part, static_cast<double>(part.arrival_ns) * kMilli - median);
+        add_to(all.series[rank], wait.step, part, late_ms(arrivals, part));
     if (i < recent) continue;
-    if (i == recent || wait.step != waits[i - 1].step) ++all.steps;
-    add_recent(all, wait, arrivals, median);
+    ++all.steps;
+    add_recent(all, wait, arrivals);
   }
   return all;
 }
@@ -151,12 +142,7 @@ double median_of(std::vector<double> values) {
 }
 
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps) {
-  std::size_t first = waits.size(), counted = 0;
-  for (; first > 0; --first) {
-    const bool is_another = first == waits.size() || waits[first].step != waits[first - 1].step;
-    if (is_another && ++counted > steps) break;
-  }
-  return first;
+  return waits.size() - std::min(waits.size(), steps);
 }
 
 // The greatest difference of the sum so far from its share of the whole sum marks the change (CUSUM). A drop

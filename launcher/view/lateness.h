@@ -19,10 +19,10 @@ inline constexpr std::array<double, 9> kLatenessBounds{0.1, 0.3, 1, 3, 10, 30, 1
 // A rank in the last steps. Times are those of a step.
 struct LateRank {
   int rank = 0;
-  double late_ms = 0;                         // mean of its arrivals less the median arrival; 0 at least
-  double share = 0;                           // of steps: it was the last one
-  double score_best = 1;                      // the fastest rank's own time, in its own
-  double score_own = 1;                       // the own time of its best tenth of all steps, in its own now
+  double late_ms = 0;     // mean of its arrivals less the median of the other ranks'; 0 at least
+  double share = 0;       // of steps: it was the last one
+  double score_best = 1;  // the fastest rank's own time, in its own
+  double score_own = 1;   // the own time of its best tenth of all steps, in its own now
   std::optional<std::uint64_t> since_step{};  // the first step of its lateness, where it is late
   std::int64_t since_ns = 0;                  // its arrival there
   Phase phase = Phase::other;                 // it exceeds the median of the other ranks most
@@ -31,7 +31,7 @@ struct LateRank {
 
 struct Lateness {
   std::size_t steps = 0;        // so many are looked at
-  double wait_ms = 0;           // mean of the last arrival less the median one: for so long others wait
+  double wait_ms = 0;           // mean of the last arrival less the median of the others: they wait so long
   double own_ms = 0;            // median rank's own time
   std::vector<LateRank> ranks;  // the latest first
 };

@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <string_view>
@@ -14,12 +15,24 @@ namespace {
 constexpr std::size_t kSteps = 100;
 constexpr double kNotable = 0.01;  // of a step: waits below are not told
 constexpr double kDay = 86'400;
+constexpr double kFarthest = 250e9;  // seconds: years of four digits
 
-std::string time_in_words(double at, double now) {
-  const auto seconds = static_cast<std::time_t>(at);
+std::tm local_time(double at) {
+  const auto seconds = static_cast<std::time_t>(std::clamp(at, -kFarthest, kFarthest));
   std::tm local{};
   ::localtime_r(&seconds, &local);
-  return at - now < kDay ? fmt::format("at {:%H:%M}", local) : fmt::format("on {:%d %b at %H:%M}", local);
+  return local;
+}
+
+std::string time_in_words(double at, double now) {
+  const std::tm local = local_time(at);
+  if (at - now < kDay) return fmt::format("at {:%H:%M}", local);
+  return local.tm_year == local_time(now).tm_year ? fmt::format("on {:%d %b at %H:%M}", local)
+                                                  : fmt::format("on {:%d %b %Y at %H:%M}", local);
+}
+
+std::string name_of(const Culprit& culprit) {
+  return culprit.name.empty() ? fmt::format("rank {}", culprit.rank) : culprit.name;
 }
 
 std::string progress_in_words(const Progress& progress, double now) {
@@ -72,11 +85,11 @@ std::string in_words(const LineFacts& facts) {
   if (facts.state == LineState::stalled) {
     text += fmt::format("; no step for {:.0f} s", facts.still_s);
     text += facts.culprit.rank >= 0
-                ? fmt::format(", the others wait for rank {} ({})", facts.culprit.rank, facts.culprit.phase)
+                ? fmt::format(", the others wait for {} ({})", name_of(facts.culprit), facts.culprit.phase)
                 : ", all ranks wait for results";
   } else if (facts.state == LineState::running && facts.culprit.rank >= 0 && progress.wait_ms > 0 &&
              progress.wait_ms > kNotable * progress.step_ms) {
-    text += fmt::format("; {:.1f} ms a step waiting for rank {} ({})", progress.wait_ms, facts.culprit.rank,
+    text += fmt::format("; {:.1f} ms a step waiting for {} ({})", progress.wait_ms, name_of(facts.culprit),
                         facts.culprit.phase);
   }
   return facts.words.empty() ? text : fmt::format("{}: {}", text, facts.words);

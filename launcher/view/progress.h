@@ -42,6 +42,7 @@ struct Progress {
 struct Culprit {
   int rank = -1;  // -1: none
   std::string phase;
+  std::string name{};  // empty: "rank", and the number
 };
 
 enum class LineState { starting, running, stalled, ended, lost };

@@ -19,13 +19,19 @@ constexpr std::size_t kColumns = 7;
 using Row = std::array<std::string, kColumns>;
 constexpr std::size_t kMostEvents = 20;
 
+// The column says that it is a rank.
+std::string short_name_of(const std::string& name) {
+  constexpr std::string_view kRank = "rank ";
+  return name.starts_with(kRank) ? name.substr(kRank.size()) : name;
+}
+
 Row row_of(const json& rank) {
   const auto number = [&](const char* name) {
     return rank.contains(name) ? fmt::format("{}", rank.at(name).get<std::uint64_t>()) : std::string("-");
   };
   const bool has_phase = rank.contains("phase");
   const bool is_late = rank.contains("late_ms");
-  return {number("rank"),
+  return {short_name_of(rank.at("name").get<std::string>()),
           rank.at("host").get<std::string>(),
           number("process"),
           rank.at("state").get<std::string>(),

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,36 +45,52 @@ struct WaitPart {
   std::array<std::int64_t, kPhaseCount> phase_ns{};  // of these, in each phase
 };
 
-// One wait of all ranks: the results of a reduction, mostly one in a step.
+// One wait of all ranks for the results of reductions, or all such waits of a step. Then own times and phases
+// are sums, and a rank arrives after the first one by the sum of its delays. So do its moves add up.
 struct CommonWait {
   std::uint64_t step = 0;
   std::vector<WaitPart> parts;  // by rank
+  std::int64_t waited_ns = 0;   // the last arrival less the median of the others
 };
 
+std::vector<std::int64_t> sorted_arrivals(const CommonWait& wait);
+// Of all but one of the sorted numbers; of a single one itself.
+std::int64_t median_without(const std::vector<std::int64_t>& sorted, std::size_t left_out);
+
 // Purpose: finds those waits of all ranks that belong together, by the step and by their order in it. It
-// splits them for the page. Pure; time is passed in. Owned by the main thread of the supervisor.
+// splits them for the page. Each rank's spans follow one another; after a gap the rest of the step is left
+// out. Waits of other groups of ranks are left out, too: their ends are apart. Pure; time is passed in. Owned
+// by the main thread of the supervisor.
 class StepTimes {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // So many ranks take part: a wait is complete with them, or 2 s after its first part has come.
-  void expect(int ranks) { expected_ = ranks; }
+  // These take part: a wait is complete with them, or 2 s after its first part has come. A rank that has
+  // missed several waits is expected again from its next one on.
+  void expect(std::set<int> ranks);
+  void expect(int ranks);  // those from 0 on
   // The next span of a rank. Those of a rank come in their order.
   void add(int rank, const RankSpan& span, Time now);
   // A rank has ended: it is not waited for any more.
   void act(Time now);
+  // Times are of another clock from now on.
+  void begin_anew();
 
   // Those that can be shown since the last call.
   std::vector<ShownSpan> take_shown() { return std::exchange(shown_, {}); }
-  // Complete ones, in the order of steps; the oldest go.
+  // One for each complete step, in the order of steps; the oldest go.
   const std::deque<CommonWait>& waits() const { return waits_; }
   std::uint64_t completed() const { return completed_; }  // so many so far
 
  private:
   struct Rank {
     std::uint64_t step = 0;
-    std::uint32_t waits = 0;  // so far in this step
+    std::uint32_t waits = 0;   // so far in this step
+    std::uint32_t missed = 0;  // waits of others, one after another
+    bool has_spans = false;
     bool has_waited = false;
+    bool skips_step = false;    // some of its spans are not there
+    std::int64_t heard_ns = 0;  // the end of its last span
     std::int64_t since_ns = 0;  // the end of its last wait
     std::array<std::int64_t, kPhaseCount> phase_ns{};
   };
@@ -83,14 +101,24 @@ class StepTimes {
   };
   using Key = std::pair<std::uint64_t, std::uint32_t>;  // step, number in it
 
+  void begin_step(Rank& about, const RankSpan& span);
+  void look_for_gap(Rank& about, const RankSpan& span);
   void add_wait(int rank, Rank& about, const RankSpan& span, Time now);
+  void forget_from(std::uint64_t step, std::int64_t until_ns);
+  bool is_awaited(int rank) const;
+  bool has_all(const Pending& pending) const;
+  void note_missing(const Pending& pending);
+  void show(const CommonWait& wait, bool splits);
   void complete(Pending pending);
+  void gather(CommonWait wait);
+  void keep(CommonWait wait);
 
-  int expected_ = 1;
+  std::set<int> expected_;
   std::map<int, Rank> ranks_;
   std::map<Key, Pending> pending_;
   std::vector<ShownSpan> shown_;
   std::deque<CommonWait> waits_;
+  std::optional<CommonWait> present_;  // the latest step, which may have more waits
   std::uint64_t completed_ = 0;
 };
 

@@ -164,7 +164,7 @@ def test_status_as_text_and_as_json():
         assert lines[0].startswith("running, step "), text.stdout
         assert lines[1].split() == ["rank", "host", "process", "state", "step", "phase", "late", "ms"]
         assert lines[2].split()[0] == "0" and lines[3].split()[3] == "running" and int(lines[3].split()[4]) > 10
-        assert float(lines[3].split()[-1]) > 2, text.stdout
+        assert 5 < float(lines[3].split()[-1]) < 16, text.stdout
         known = json.loads(status(job.process.pid, "--json").stdout)
         assert known["job"]["command"].endswith("marked_training 3000 1 8 0") and known["ranks"][1]["step"] > 10
         assert known["update"]["line"]["state"] == "running"

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace rueda {
 namespace {
@@ -45,6 +46,39 @@ TEST(HostLoad, BusyIsTheShareSinceTheReadingBefore) {
   EXPECT_NEAR(reader.read().busy, 0.2, 1e-9);
   machine.put("/proc/stat", "cpu 130 0 150 810 10 0 0 0\n");
   EXPECT_NEAR(reader.read().busy, 0.8, 1e-9);
+}
+
+TEST(HostLoad, BusyIsOfTheProcessorsThatThisProcessMayUse) {
+  const Machine machine;
+  HostLoadReader reader(machine.root);
+  machine.put("/proc/stat",
+              "cpu 400 0 0 400 0 0 0 0\ncpu0 0 0 0 200 0 0 0 0\ncpu1 200 0 0 0 0 0 0 0\n"
+              "cpu2 200 0 0 0 0 0 0 0\ncpu3 0 0 0 200 0 0 0 0\nintr 5\n");
+  EXPECT_NEAR(reader.read({0, 3}, 0).busy, 0, 1e-9) << "others are busy";
+  machine.put("/proc/stat",
+              "cpu 475 0 0 725 0 0 0 0\ncpu0 75 0 0 225 0 0 0 0\ncpu1 200 0 0 100 0 0 0 0\n"
+              "cpu2 200 0 0 100 0 0 0 0\ncpu3 0 0 0 300 0 0 0 0\nintr 5\n");
+  const agents::HostLoad load = reader.read({0, 3}, 1);
+  EXPECT_NEAR(load.busy, 75.0 / 200, 1e-9);
+  EXPECT_EQ(load.cores, 2);
+}
+
+TEST(HostLoad, BusyIsOfTheQuotaOfTheControlGroup) {
+  const Machine machine;
+  HostLoadReader reader(machine.root);
+  const std::set<int> processors{0, 1, 2, 3};
+  machine.put("/proc/self/cgroup", "0::/job\n");
+  machine.put("/sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+  machine.put("/sys/fs/cgroup/job/cpu.stat", "usage_usec 5000000\nuser_usec 1\n");
+  machine.put("/proc/stat", "cpu 400 0 0 0 0 0 0 0\n");
+  EXPECT_EQ(reader.read(processors, 7'000'000'000).busy, 0);
+  machine.put("/sys/fs/cgroup/job/cpu.stat", "usage_usec 5300000\nuser_usec 1\n");
+  const agents::HostLoad load = reader.read(processors, 7'400'000'000);
+  EXPECT_NEAR(load.busy, 0.3 / (1.5 * 0.4), 1e-9);
+  EXPECT_EQ(load.cores, 2);
+  machine.put("/sys/fs/cgroup/job/cpu.max", "max 100000\n");
+  machine.put("/proc/stat", "cpu 500 0 0 0 0 0 0 0\n");
+  EXPECT_EQ(reader.read(processors, 8'000'000'000).busy, 1) << "there is no limit any more";
 }
 
 TEST(HostLoad, ALimitOfTheControlGroupIsTheMemory) {

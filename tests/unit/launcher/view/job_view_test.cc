@@ -171,6 +171,186 @@ TEST(JobView, CountsGenerationsJoinersAndSpares) {
   EXPECT_TRUE(has_event(job.view.update(job.now()), "joined"));
 }
 
+TEST(JobView, WordsNameTheRankThatAWorkerHas) {
+  SimulatedJob job(3, late(2, Phase::data, 0, 20), true);
+  job.view.generation(0, {0, 1, 2}, job.now());
+  job.run(30);
+  EXPECT_NE(job.view.update(job.now())["line"]["text"].get<std::string>().find("waiting for rank 2 (data)"),
+            std::string::npos);
+  job.view.ended(1, true, "rank 1 was killed", job.now());
+  job.view.generation(1, {0, 2}, job.now());
+  const json update = job.view.update(job.now());
+  EXPECT_NE(update["line"]["text"].get<std::string>().find("waiting for rank 1 (worker 2) (data)"),
+            std::string::npos)
+      << update["line"];
+  const json facts = job.view.job();
+  EXPECT_EQ(facts["ranks"][0]["name"], "rank 0");
+  EXPECT_EQ(facts["ranks"][1]["name"], "worker 1") << "it is in the job no more";
+  EXPECT_EQ(facts["ranks"][2]["name"], "rank 1 (worker 2)");
+  const std::string text = status_text(job.view.status(job.now()));
+  EXPECT_NE(text.find("\n1 (worker 2)  h0"), std::string::npos) << text;
+}
+
+TEST(JobView, SparesAreNotWaitedFor) {
+  SimulatedJob job(2, late(1, Phase::data, 0, 5), true);
+  job.view.generation(0, {0, 1}, job.now());
+  job.view.add_rank(2, 0);
+  job.view.started(2, 0, 300);
+  job.run(30);
+  const json update = job.view.update(job.now());
+  ASSERT_TRUE(update.contains("late")) << "at once";
+  EXPECT_NEAR(update["late"]["ranks"][0]["late_ms"].get<double>(), 5, 0.5);
+}
+
+TEST(JobView, AWorkerThatCannotStartIsLost) {
+  SimulatedJob job(2, nobody_is_late(), true);
+  job.view.add_rank(2, 0);
+  EXPECT_EQ(job.view.update(job.now())["line"]["state"], "starting");
+  job.view.ended(2, true, "worker 2 cannot be started: no", job.now());
+  EXPECT_EQ(job.view.update(job.now())["line"]["state"], "running");
+  EXPECT_EQ(job.view.job()["ranks"][2]["state"], "lost");
+}
+
+// Each message comes faster than the one before, so that the host's clock is known better each time.
+TEST(JobView, FasterMessagesMakeNobodyLate) {
+  JobView view({.command = "train", .started_at = 1000, .started = kViewBegin});
+  view.add_host("h0");
+  for (const int rank : {0, 1}) {
+    view.add_rank(rank, 0);
+    view.started(rank, 0, 100 + rank);
+  }
+  SimulatedSteps steps(2, nobody_is_late(), 0);
+  auto delay = 400ms;
+  JobView::Time now{};
+  for (int step = 0; step < 15; ++step) {
+    const auto spans = steps.next();
+    for (int rank = 0; rank < 2; ++rank, delay -= 10ms) {
+      agents::Observed news{.rank = rank, .now_ns = kViewBeginNs + steps.now(), .has_training = true};
+      for (const RankSpan& span : spans[static_cast<std::size_t>(rank)])
+        news.spans.push_back(
+            {span.phase, span.step, kViewBeginNs + span.begin_ns, kViewBeginNs + span.end_ns});
+      now = kViewBegin + std::chrono::nanoseconds(steps.now()) + delay;
+      view.hear(0, news, now);
+    }
+  }
+  const json late = view.update(now)["late"];
+  EXPECT_EQ(late["steps"], 14);
+  for (const json& rank : late["ranks"]) EXPECT_EQ(rank["late_ms"], 0) << late;
+}
+
+// The clock of host 1 is 5000 s ahead. Rank 0 is on host 0, then on host 1.
+TEST(JobView, FollowsTheClockOfRank0) {
+  constexpr std::int64_t kAhead = 5'000'000'000'000;
+  JobView view({.command = "train", .started_at = 1000, .started = kViewBegin, .elastic = true});
+  const std::vector<int> hosts{0, 1, 0};
+  for (const char* name : {"h0", "h1"}) view.add_host(name);
+  for (int worker = 0; worker < 3; ++worker) {
+    view.add_rank(worker, hosts[static_cast<std::size_t>(worker)]);
+    view.started(worker, hosts[static_cast<std::size_t>(worker)], 100 + worker);
+  }
+  SimulatedSteps steps(3, late(2, Phase::data, 0, 7), 0);
+  const auto now = [&] { return kViewBegin + std::chrono::nanoseconds(steps.now()); };
+  const auto run = [&](int count, int first, int rank_0_on) {
+    for (int i = 0; i < count; ++i) {
+      const auto spans = steps.next();
+      for (int worker = first; worker < 3; ++worker) {
+        const int host = hosts[static_cast<std::size_t>(worker)];
+        const std::int64_t clock = kViewBeginNs + host * kAhead;
+        agents::Observed news{.rank = worker,
+                              .now_ns = clock + steps.now(),
+                              .clock_offset_ns = (rank_0_on - host) * kAhead,
+                              .has_training = true};
+        for (const RankSpan& span : spans[static_cast<std::size_t>(worker)])
+          news.spans.push_back({span.phase, span.step, clock + span.begin_ns, clock + span.end_ns});
+        view.hear(host, news, now());
+      }
+    }
+  };
+  const auto check = [&](int ranks) {
+    const json update = view.update(now());
+    EXPECT_EQ(update["late"]["ranks"].size(), ranks);
+    EXPECT_EQ(update["late"]["ranks"][0]["rank"], 2);
+    EXPECT_NEAR(update["late"]["ranks"][0]["late_ms"].get<double>(), 7, 0.1);
+    for (const json& span : update["spans"]) {
+      EXPECT_GE(span[3].get<double>(), 0) << span;
+      EXPECT_LE(span[4].get<double>(), 1e-9 * static_cast<double>(steps.now()) + 1e-5) << span;
+    }
+  };
+  view.generation(0, {0, 1, 2}, now());
+  run(20, 0, 0);
+  check(3);
+  view.ended(0, true, "rank 0 was killed", now());
+  view.generation(1, {1, 2}, now());
+  run(20, 1, 1);
+  check(2);
+}
+
+TEST(JobView, ARankThatStandsInAPhaseIsShown) {
+  SimulatedJob job(2, nobody_is_late());
+  job.run(20);
+  job.say(1, Phase::data);
+  EXPECT_FALSE(job.view.update(job.now()).contains("operations"));
+  const double since = 1e-9 * static_cast<double>((job.now() - kViewBegin).count());
+  json open;
+  for (const auto later : {1s, 4s, 7s}) {
+    job.later = later;
+    job.say(1, Phase::data);
+    const json update = job.view.update(job.now());
+    const auto found = std::ranges::find_if(update["spans"], [](const json& span) { return span[0] == 1; });
+    ASSERT_NE(found, update["spans"].end());
+    EXPECT_EQ((*found)[1], "data");
+    EXPECT_EQ((*found)[2], 20);
+    EXPECT_NEAR((*found)[3].get<double>(), since, 2e-5);
+    EXPECT_NEAR((*found)[4].get<double>(), since + static_cast<double>(later.count()), 2e-5);
+    if (!open.is_null()) EXPECT_EQ((*found)[3], open[3]) << "the page knows it by its beginning";
+    open = *found;
+    EXPECT_EQ(update.contains("operations"), later == 7s);
+    if (later != 7s) continue;
+    const json still{{"rank", 1}, {"activity", "data for 7.0 s"}, {"in_flight", json::array()}};
+    EXPECT_TRUE(std::ranges::count(update["operations"], still) == 1) << update["operations"];
+    EXPECT_EQ(job.view.everything(job.now())["operations"], update["operations"]);
+  }
+  job.later = 0s;
+  for (const int rank : {0, 1}) job.say(rank, Phase::forward);
+  EXPECT_EQ(job.view.update(job.now())["operations"], json::array()) << "all move again";
+}
+
+TEST(JobView, TheEndIsAmongTheLastEvents) {
+  SimulatedJob job(1, nobody_is_late(), true);
+  job.view.generation(0, {0}, job.now());
+  for (int worker = 1; worker < 700; ++worker) {
+    job.view.started(worker, 0, 1000 + worker);
+    job.view.ended(worker, true, "worker was killed", job.now());
+    if (worker % 7 == 0) job.view.update(job.now());
+  }
+  job.view.ended(0, false, "rank 0 has ended", job.now());
+  job.view.job_ended(0, job.now());
+  const json update = job.view.update(job.now());
+  EXPECT_TRUE(has_event(update, "end"));
+  EXPECT_EQ(update["events"].size(), 699 % 7 + 1) << "each once";
+  EXPECT_EQ(job.view.everything(job.now())["events"].size(), 500);
+}
+
+TEST(JobView, ATotalBeyondAllTimesHasNoEnd) {
+  SimulatedJob job(2, nobody_is_late());
+  job.run(20);
+  EXPECT_TRUE(job.view.update(job.now())["progress"].contains("ends_at"));
+  for (const int rank : {0, 1})
+    job.view.hear(0,
+                  {.rank = rank,
+                   .now_ns = kViewBeginNs,
+                   .has_training = true,
+                   .step = 20,
+                   .total_steps = INT64_MAX,
+                   .phase = Phase::forward,
+                   .phase_since_ns = kViewBeginNs},
+                  job.now());
+  const json update = job.view.update(job.now());
+  EXPECT_EQ(update["progress"]["total"], INT64_MAX);
+  EXPECT_FALSE(update["progress"].contains("ends_at"));
+  EXPECT_EQ(update["line"]["text"].get<std::string>().find("ends"), std::string::npos) << update["line"];
+}
+
 TEST(JobView, ARankMaySayAnything) {
   SimulatedJob job(2, nobody_is_late());
   agents::Observed news{.rank = 7, .has_training = true};

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
+#include "launcher/view/what_if.h"
 #include "tests/unit/launcher/view/simulated_steps.h"
 
 namespace rueda {
@@ -42,7 +45,7 @@ TEST(Lateness, NamesEachPhaseThatMakesLate) {
     const Lateness all = after(SimulatedSteps(3, late(1, phase, 0, 4)), 150);
     EXPECT_EQ(all.ranks.front().rank, 1);
     EXPECT_EQ(all.ranks.front().phase, phase);
-    EXPECT_LE(all.ranks.front().since_step.value_or(1000), 1) << "it has been late from the first step on";
+    EXPECT_LE(all.ranks.front().since_step.value_or(1000), 2) << "it has been late from the first step on";
   }
 }
 
@@ -78,11 +81,42 @@ TEST(Lateness, SharesAndHistogramsCountRecentStepsOnly) {
   EXPECT_EQ(worst.histogram[6], 25) << "from 30 to 100 ms";
 }
 
-TEST(Lateness, TwoRanksHaveAMedianBetweenThem) {
+TEST(Lateness, OfTwoRanksOneIsAsLateAsTheOtherWaits) {
   const Lateness all = after(SimulatedSteps(2, late(0, Phase::backward, 0, 6)), 120);
   EXPECT_EQ(all.ranks.front().rank, 0);
-  EXPECT_NEAR(all.ranks.front().late_ms, 3, 0.3);
+  EXPECT_NEAR(all.ranks.front().late_ms, 6, 0.3);
+  EXPECT_NEAR(all.wait_ms, 6, 0.3);
+  EXPECT_EQ(all.ranks.back().late_ms, 0);
   EXPECT_EQ(all.ranks.front().phase, Phase::backward);
+}
+
+// Of a sharded model: rank 1 is late by 1 ms at each of 40 waits, and rank 0 at the first one by 3 ms.
+TEST(Lateness, ManyWaitsOfAStepAreSummedUp) {
+  constexpr std::int64_t kMs = SimulatedSteps::kMs;
+  StepTimes times;
+  times.expect(3);
+  std::vector<std::int64_t> now(3, 0);
+  for (std::uint64_t step = 0; step < 150; ++step) {
+    for (int wait = 0; wait < 40; ++wait) {
+      std::vector<std::int64_t> begin = now;
+      for (std::size_t rank = 0; rank < 3; ++rank)
+        now[rank] += 2 * kMs + (rank == 1 ? kMs : 0) + (rank == 0 && wait == 0 ? 3 * kMs : 0);
+      const std::int64_t end = std::ranges::max(now) + kMs;
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        times.add(static_cast<int>(rank), {Phase::forward, step, begin[rank], now[rank]}, {});
+        times.add(static_cast<int>(rank), {Phase::wait, step, now[rank], end}, {});
+        now[rank] = end;
+      }
+    }
+  }
+  EXPECT_EQ(times.waits().size(), 149) << "the last one may go on";
+  const Lateness all = lateness_of(times.waits());
+  EXPECT_EQ(all.steps, 100);
+  EXPECT_EQ(all.ranks.front().rank, 1);
+  EXPECT_NEAR(all.wait_ms, 39 + 2.5, 1e-6);
+  EXPECT_NEAR(all.ranks.front().late_ms, 40 - 1.5, 1e-6) << "the others are 3 ms and 0 ms behind in all";
+  EXPECT_NEAR(all.own_ms, 83, 1e-6);
+  EXPECT_NEAR(without_lateness(times.waits(), 1).faster_percent, 100 * (160.0 / 123 - 1), 1);
 }
 
 TEST(ChangePoint, IsWhereTheMeanRises) {

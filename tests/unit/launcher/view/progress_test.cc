@@ -58,6 +58,17 @@ TEST(Line, TellsWhenItEnds) {
   EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 31.2 samples/s, ends on 03 Dec at 16:40");
 }
 
+TEST(Line, AnotherYearIsNamed) {
+  LineFacts facts = running();
+  facts.culprit = {};
+  std::tm january{.tm_min = 40, .tm_hour = 16, .tm_mday = 3, .tm_year = 127, .tm_isdst = -1};
+  facts.progress.ends_at = static_cast<double>(std::mktime(&january));
+  facts.now_at = facts.progress.ends_at - 14 * 86'400.0;
+  EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 31.2 samples/s, ends on 03 Jan 2027 at 16:40");
+  facts.progress.ends_at = 1e300;
+  EXPECT_NE(in_words(facts).find("ends on "), std::string::npos) << "no number is too large";
+}
+
 TEST(Line, TellsOfStallsAndEnds) {
   LineFacts facts = running();
   facts.progress.samples_per_s = facts.progress.step_ms = 0;
