@@ -46,7 +46,7 @@ double JobView::unix_seconds(Time now) const {
 }
 
 void JobView::note_event(std::string kind, int rank, std::string text, Time now) {
-  events_.push_back({unix_seconds(now), std::move(kind), rank, std::move(text)});
+  events_.push_back({unix_seconds(now), std::move(kind), rank_of(rank), std::move(text)});
   if (events_.size() <= kMostEvents) return;
   events_.pop_front();
   news_.events_told -= std::min<std::size_t>(1, news_.events_told);
@@ -89,16 +89,16 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
 void JobView::generation(std::uint64_t number, const std::set<int>& members, Time now) {
   if (number == membership_.generation && members == membership_.members) return;
   if (members.empty()) return;
-  const bool is_first = membership_.members.empty();
+  const std::set<int> before = std::exchange(membership_.members, members);
+  const bool is_first = before.empty();
   for (const int rank : members) {
-    if (is_first || membership_.members.contains(rank)) continue;
+    if (is_first || before.contains(rank)) continue;
     ++membership_.joined;
     note_event("joined", rank, fmt::format("worker {} has joined", rank), now);
   }
   if (!is_first)
     note_event("generation", -1, fmt::format("generation {} has {} ranks", number, members.size()), now);
   membership_.generation = number;
-  membership_.members = members;
   expect_ranks();
   follow_rank_0();
   news_.job = true;
@@ -185,12 +185,16 @@ bool JobView::is_member(int rank) const {
   return membership_.members.empty() || membership_.members.contains(rank);
 }
 
-std::string JobView::name_of_rank(int worker) const {
+int JobView::rank_of(int worker) const {
   const std::set<int>& members = membership_.members;
-  if (members.empty()) return fmt::format("rank {}", worker);
+  if (members.empty()) return worker;
   const auto found = members.find(worker);
-  if (found == members.end()) return fmt::format("worker {}", worker);
-  const auto rank = std::distance(members.begin(), found);
+  return found == members.end() ? -1 : static_cast<int>(std::distance(members.begin(), found));
+}
+
+std::string JobView::name_of_rank(int worker) const {
+  const int rank = rank_of(worker);
+  if (rank < 0) return fmt::format("worker {}", worker);
   return rank == worker ? fmt::format("rank {}", rank) : fmt::format("rank {} (worker {})", rank, worker);
 }
 
@@ -217,6 +221,8 @@ void JobView::take_shown() {
     span.span.begin_ns =
         told.begin_ns == span.span.begin_ns ? told.shown_ns : clock_.job_time(span.span.begin_ns);
     span.span.end_ns = std::max(span.span.begin_ns, clock_.job_time(span.span.end_ns));
+    span.rank = rank_of(span.rank);
+    if (span.rank < 0) continue;
     news_.spans.push_back(span);
     spans_.push_back(span);
     if (spans_.size() > kMostSpans) spans_.pop_front();

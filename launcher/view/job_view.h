@@ -100,6 +100,9 @@ class JobView {
   // "rank 2 (worker 5)": a worker of an elastic job keeps its number, and may have another rank. "worker 5"
   // has none at present.
   std::string name_of_rank(int worker) const;
+  // In the present generation; -1: none.
+  int rank_of(int worker) const;
+  nlohmann::json late_as_json() const;
   void follow_rank_0();
   void expect_ranks();
   void analyse(Time now);

@@ -110,13 +110,12 @@ json JobView::job() const {
   json ranks = json::array();
   int spares = 0;
   for (const auto& [number, rank] : ranks_) {
-    ranks.push_back(rueda::as_json(number, rank));
+    if (rank.state == RankState::running && !is_member(number)) ++spares;
+    if (!is_member(number)) continue;
+    ranks.push_back(rueda::as_json(rank_of(number), rank));
     const std::string& host = hosts_.at(static_cast<std::size_t>(rank.host)).name;
     ranks.back()["host"] = host;
     ranks.back()["name"] = name_of_rank(number);
-    if (rank.state == RankState::running && !membership_.members.empty() &&
-        !membership_.members.contains(number))
-      ++spares;
   }
   return {{"version", 1},
           {"command", facts_.command},
@@ -145,11 +144,11 @@ bool JobView::stands_in_phase(const RankView& rank, Time now, double seconds) co
 json JobView::take_open_spans(Time now) {
   json spans = json::array();
   for (auto& [number, rank] : ranks_) {
-    if (!stands_in_phase(rank, now, kLongPhase)) continue;
+    if (!is_member(number) || !stands_in_phase(rank, now, kLongPhase)) continue;
     if (rank.told.begin_ns != rank.phase_since_ns)
       rank.told = {rank.phase_since_ns, clock_.job_time(rank.phase_since_ns)};
     const RankSpan span{rank.observed.phase, rank.observed.step, rank.told.shown_ns, job_ns(now)};
-    spans.push_back(rueda::as_json(ShownSpan{number, span}));
+    spans.push_back(rueda::as_json(ShownSpan{rank_of(number), span}));
   }
   return spans;
 }
@@ -165,6 +164,18 @@ json JobView::operations(Time now) const {
          {"in_flight", json::array()}});
   }
   return list;
+}
+
+// Of those that are still in the job.
+json JobView::late_as_json() const {
+  Analysis analysis = analysed_.analysis;
+  const auto use_ranks = [&](auto& list) {
+    for (auto& each : list) each.rank = rank_of(each.rank);
+    std::erase_if(list, [](const auto& each) { return each.rank < 0; });
+  };
+  use_ranks(analysis.lateness.ranks);
+  use_ranks(analysis.what_ifs);
+  return rueda::as_json(analysis);
 }
 
 json JobView::update(Time now) {
@@ -185,7 +196,7 @@ json JobView::update(Time now) {
   if (!spans.empty()) news["spans"] = std::move(spans);
   if (json still = operations(now); still != news_.operations)
     news["operations"] = news_.operations = std::move(still);
-  if (std::exchange(news_.analysis, false)) news["late"] = rueda::as_json(analysed_.analysis);
+  if (std::exchange(news_.analysis, false)) news["late"] = late_as_json();
   if (!news_.hosts.empty())
     news["hosts"] = list_of(std::exchange(news_.hosts, {}), [this](int host) {
       return load_as_json(hosts_[static_cast<std::size_t>(host)]);
@@ -207,7 +218,7 @@ json JobView::everything(Time now) const {
   all["scalars"] = curves_.all();
   all["spans"] = list_of(spans_, [](const auto& span) { return rueda::as_json(span); });
   all["operations"] = news_.operations;
-  if (!analysed_.analysis.lateness.ranks.empty()) all["late"] = rueda::as_json(analysed_.analysis);
+  if (!analysed_.analysis.lateness.ranks.empty()) all["late"] = late_as_json();
   all["hosts"] = json::array();
   for (const HostView& host : hosts_)
     if (host.is_heard) all["hosts"].push_back(load_as_json(host));
