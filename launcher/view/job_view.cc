@@ -177,12 +177,8 @@ void JobView::hear(int host, const agents::HostLoad& load, Time now) {
 // The first rank that tells its steps; it has the speed of all.
 int JobView::pace_rank() const {
   const auto found = std::ranges::find_if(
-      ranks_, [&](const auto& each) { return may_train(each.second) && is_member(each.first); });
+      ranks_, [&](const auto& each) { return may_train(each.second) && rank_of(each.first) >= 0; });
   return found == ranks_.end() ? -1 : found->first;
-}
-
-bool JobView::is_member(int rank) const {
-  return membership_.members.empty() || membership_.members.contains(rank);
 }
 
 int JobView::rank_of(int worker) const {
@@ -201,7 +197,7 @@ std::string JobView::name_of_rank(int worker) const {
 void JobView::expect_ranks() {
   std::set<int> expected;
   for (const auto& [number, rank] : ranks_)
-    if (may_train(rank) && is_member(number)) expected.insert(number);
+    if (may_train(rank) && rank_of(number) >= 0) expected.insert(number);
   times_.expect(std::move(expected));
 }
 

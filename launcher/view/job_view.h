@@ -96,7 +96,6 @@ class JobView {
   void note_event(std::string kind, int rank, std::string text, Time now);
   void hear_spans(int rank, const agents::Observed& news, Time now);
   int pace_rank() const;
-  bool is_member(int rank) const;  // of the present generation
   // "rank 2 (worker 5)": a worker of an elastic job keeps its number, and may have another rank. "worker 5"
   // has none at present.
   std::string name_of_rank(int worker) const;

@@ -110,8 +110,8 @@ json JobView::job() const {
   json ranks = json::array();
   int spares = 0;
   for (const auto& [number, rank] : ranks_) {
-    if (rank.state == RankState::running && !is_member(number)) ++spares;
-    if (!is_member(number)) continue;
+    if (rank.state == RankState::running && rank_of(number) < 0) ++spares;
+    if (rank_of(number) < 0) continue;
     ranks.push_back(rueda::as_json(rank_of(number), rank));
     const std::string& host = hosts_.at(static_cast<std::size_t>(rank.host)).name;
     ranks.back()["host"] = host;
@@ -144,7 +144,7 @@ bool JobView::stands_in_phase(const RankView& rank, Time now, double seconds) co
 json JobView::take_open_spans(Time now) {
   json spans = json::array();
   for (auto& [number, rank] : ranks_) {
-    if (!is_member(number) || !stands_in_phase(rank, now, kLongPhase)) continue;
+    if (rank_of(number) < 0 || !stands_in_phase(rank, now, kLongPhase)) continue;
     if (rank.told.begin_ns != rank.phase_since_ns)
       rank.told = {rank.phase_since_ns, clock_.job_time(rank.phase_since_ns)};
     const RankSpan span{rank.observed.phase, rank.observed.step, rank.told.shown_ns, job_ns(now)};
