@@ -123,7 +123,8 @@ Doctor::Doctor(const LaunchOptions& options, const LaunchMethod& method, const C
   result_.folder = std::filesystem::current_path().string();
   result_.program = options.command;
   result_.network = config.network;
-  result_.has_slots = std::ranges::any_of(method.hosts, [](const HostSlots& host) { return host.slots > 1; });
+  result_.has_slots = options.hosts.find(':') != std::string::npos ||
+                      std::ranges::any_of(method.hosts, [](const HostSlots& host) { return host.slots > 1; });
   for (const std::string& name : names_in(method)) result_.hosts.push_back({.name = name});
   progress_.resize(result_.hosts.size());
   if (options.ranks == 0) return;

@@ -31,7 +31,8 @@ constexpr auto kEchoTime = 200ms;  // for all round trips
 constexpr auto kEchoTimeout = 1s;
 constexpr auto kAnswerTimeout = 5s;
 constexpr auto kStep = 100ms;             // between looks at those that connect to this host
-constexpr auto kPause = 100ms;            // without a free descriptor
+constexpr auto kPause = 20ms;             // without room for a stranger
+constexpr auto kPatience = 300ms;         // with each of them
 constexpr std::size_t kMostOthers = 512;  // attempts with cards of other numbers
 
 static_assert(sizeof(LinkGreeting) == 16 + sizeof(Nonce) + sizeof(Proof) && sizeof(LinkCommand) == 8);
@@ -148,24 +149,28 @@ void LinkTest::serve() {
                 [&](Guest& guest) { return !hear(guest) || (!guest.is_known && guest.deadline <= now); });
 }
 
+// One that has just come is no stranger yet: many hosts may come at one time, and wait meanwhile.
 bool LinkTest::drop_stranger() {
   const auto stranger = std::ranges::find(guests_, false, &Guest::is_known);
-  if (stranger == guests_.end()) return false;
+  if (stranger == guests_.end() || stranger->deadline - kStrangerTimeout + kPatience > Clock::now())
+    return false;
   guests_.erase(stranger);
   return true;
 }
 
 void LinkTest::accept() {
   if (Clock::now() < next_accept_) return;
+  const auto is_full = [this] {
+    return std::cmp_greater_equal(std::ranges::count(guests_, false, &Guest::is_known), kMostStrangers);
+  };
   for (const Descriptor& listening : listening_) {
     for (std::size_t taken = 0; listening && taken < kMostStrangers; ++taken) {
+      if (is_full() && !drop_stranger()) return void(next_accept_ = Clock::now() + kPause);
       Descriptor socket(::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      const bool is_full = !socket && (errno == EMFILE || errno == ENFILE);
-      if (is_full && !drop_stranger()) next_accept_ = Clock::now() + kPause;
+      const bool is_out = !socket && (errno == EMFILE || errno == ENFILE);
+      if (is_out && !drop_stranger()) return void(next_accept_ = Clock::now() + kPause);
       if (!socket) break;
       prepare_for_measurement(socket);
-      const auto strangers = std::ranges::count(guests_, false, &Guest::is_known);
-      if (std::cmp_greater_equal(strangers, kMostStrangers)) drop_stranger();
       if (guests_.size() >= kMostGuests) continue;
       Guest& guest = guests_.emplace_back();
       guest.socket = std::move(socket);

@@ -93,7 +93,7 @@ class LinkTest {
   void greet(Attempt& attempt) const;
   void hear_greeting(Attempt& attempt) const;
   void accept();
-  bool drop_stranger();     // the oldest one; false: there is none
+  bool drop_stranger();     // the oldest one; false: there is none that may go
   bool hear(Guest& guest);  // false: done with it
   bool welcome(Guest& guest) const;
   static bool obey(const Guest& guest, const LinkCommand& command);
@@ -103,7 +103,7 @@ class LinkTest {
   std::vector<agents::CardFacts> cards_;
   std::vector<Descriptor> listening_;                // by card
   std::list<Guest> guests_;                          // in the order of arrival
-  Clock::time_point next_accept_{};                  // not before; after a want of descriptors
+  Clock::time_point next_accept_{};                  // not before
   std::map<std::pair<int, int>, Descriptor> links_;  // by host and card
 };
 

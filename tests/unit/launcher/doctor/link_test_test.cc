@@ -190,6 +190,16 @@ TEST_F(LinkTestTest, OfManyStrangersTheOldestGoes) {
   EXPECT_EQ(own_.reach({{{7, other_.cards()}}}).cards.at(0).problem, "");
 }
 
+TEST_F(LinkTestTest, ManyThatComeAtOneTimeAreNoStrangers) {
+  constexpr std::size_t kMany = 2 * LinkTest::kMostStrangers;
+  const Host other(9, key_, kMany);
+  Cards cards(kMany, {"lo", "127.0.0.1", 0, 0});
+  own_.listen(cards);
+  const agents::Reached reached = own_.reach({{{9, other.cards()}}});
+  ASSERT_EQ(reached.cards.size(), kMany);
+  for (const agents::ReachedCard& card : reached.cards) EXPECT_EQ(card.problem, "") << card.card;
+}
+
 TEST_F(LinkTestTest, AStrangerIsForgottenInTime) {
   EXPECT_EQ(own_.timeout(), -1);
   const Descriptor silent = connected_to(cards_[0].port);
@@ -205,6 +215,7 @@ TEST_F(LinkTestTest, WithoutDescriptorsAStrangerGoes) {
   host.listen(cards);
   const Descriptor stranger = connected_to(cards[0].port);
   host.serve();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
   const Descriptor waiting = connected_to(cards[0].port), third = connected_to(cards[0].port);
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
