@@ -32,7 +32,7 @@ constexpr auto kEchoTimeout = 1s;
 constexpr auto kAnswerTimeout = 5s;
 constexpr auto kStep = 100ms;             // between looks at those that connect to this host
 constexpr auto kPause = 20ms;             // without room for a stranger
-constexpr auto kPatience = 300ms;         // with each of them
+constexpr auto kFirstTimeout = 300ms;     // with each of them
 constexpr std::size_t kMostOthers = 512;  // attempts with cards of other numbers
 
 static_assert(sizeof(LinkGreeting) == 16 + sizeof(Nonce) + sizeof(Proof) && sizeof(LinkCommand) == 8);
@@ -152,7 +152,7 @@ void LinkTest::serve() {
 // One that has just come is no stranger yet: many hosts may come at one time, and wait meanwhile.
 bool LinkTest::drop_stranger() {
   const auto stranger = std::ranges::find(guests_, false, &Guest::is_known);
-  if (stranger == guests_.end() || stranger->deadline - kStrangerTimeout + kPatience > Clock::now())
+  if (stranger == guests_.end() || stranger->deadline - kStrangerTimeout + kFirstTimeout > Clock::now())
     return false;
   guests_.erase(stranger);
   return true;
