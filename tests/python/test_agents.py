@@ -120,12 +120,13 @@ def listening(*pids):
             if line[3] == "0A" and f"socket:[{line[9]}]" in inodes}
 
 
-def test_a_job_of_one_host_listens_on_loopback_alone():
-    job = Job("idle", 3)
+@pytest.mark.parametrize("options, ports", [((), 1), (("--no-page",), 0)])
+def test_a_job_of_one_host_listens_on_loopback_alone(options, ports):
+    job = Job("idle", 3, *options)
     job.wait_until_running()
     everybody = [job.pid, *job.below()]
     assert all(address == "0100007F" for address in listening(*everybody).values())
-    assert not listening(job.pid), "its agent has come by a pair of sockets"
+    assert len(listening(job.pid)) == ports, "its agent has come by a pair of sockets"
     assert job.end()[0] == 0
 
 
@@ -134,7 +135,7 @@ def test_ruedarun_lets_nobody_in_without_the_key(tmp_path):
     slow = tmp_path / "shell"
     slow.write_text(f'#!/bin/sh\nshift\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.02; done\nexec /bin/sh -c "$*"\n')
     slow.chmod(0o755)
-    job = Job("idle", 3, "-H", "localhost:2,hostb:1", "--remote-shell", str(slow))
+    job = Job("idle", 3, "--no-page", "-H", "localhost:2,hostb:1", "--remote-shell", str(slow))
     deadline = time.monotonic() + 20
     while not listening(job.pid) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -245,9 +245,9 @@ def test_what_is_no_json_is_named(tmp_path, content, words):
 
 
 PROGRAMS = ("train_bert", "distill", "evaluate_lm", "report", "build_vocab", "bert_tokenize", "ruedarun", "rueda-hosts")
-# Between the launcher's own processes, and for srun.
+# Between the launcher's own processes, for srun, and in remedies of --doctor: of Slurm, docker and ps.
 WITHIN = {"--agent", "--nodes", "--ntasks", "--ntasks-per-node", "--nodelist", "--kill-on-bad-exit", "--cpu-bind", "--unbuffered", "--overlap",
-          "--mpi", "--no-kill"}
+          "--mpi", "--no-kill", "--mem", "--memory", "--shm-size", "--cpuset-cpus", "--pids-limit", "--sort"}
 
 
 def test_options_that_messages_name_exist():

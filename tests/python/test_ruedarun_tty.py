@@ -52,11 +52,12 @@ sys.stdin.readline()
 class Session:
     """ruedarun in a terminal, as the job of a shell."""
 
-    def __init__(self, *words, size=(33, 111), state="foreground", around=(), **settings):
+    def __init__(self, *words, size=(33, 111), state="foreground", around=(), page=False, **settings):
         self.screen, terminal = os.openpty()
         self.resize(*size)
         self.normal = self.modes()
-        self.shell = subprocess.Popen([sys.executable, "-c", SHELL, str(terminal), state, *around, RUEDARUN, *words], text=True, start_new_session=True,
+        self.shell = subprocess.Popen([sys.executable, "-c", SHELL, str(terminal), state, *around, RUEDARUN,
+                                       *([] if page else ["--no-page"]), *words], text=True, start_new_session=True,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[terminal], env=clean_environment(**settings))
         os.close(terminal)
         self.seen, self.at = b"", 0
@@ -132,6 +133,13 @@ def python(program):
 
 
 TERMINALS = "import os, sys\nprint(os.environ['RUEDA_RANK'], [stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)])"
+
+
+def test_the_page_is_named_to_a_user_at_a_terminal():
+    with Session("-np", "1", "true", page=True) as session:
+        assert session.end() == 0
+        (line,) = session.lines()
+        assert line.startswith(b"ruedarun: the page of this job is http://127.0.0.1:")
 
 
 @pytest.mark.parametrize("options", [(), ("-H", "hosta:1,hostb:1")], ids=["here", "elsewhere"])
