@@ -26,6 +26,7 @@ std::string_view to_string(Phase phase);  // "data"
 // another one has begun. A scope on the stack of one thread. Any thread may make one.
 class PhaseScope {
  public:
+  // Begins `phase`.
   explicit PhaseScope(Phase phase);
   ~PhaseScope();
   PhaseScope(const PhaseScope&) = delete;
