@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "launcher/doctor/link_checks.h"
+#include "launcher/system/printable.h"
 
 namespace rueda {
 namespace {
@@ -64,11 +66,9 @@ std::vector<Finding> in_order(const std::vector<Finding>& findings) {
   return merged;
 }
 
-std::string printable(std::string line) {
+std::string printable_line(std::string line) {
   while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
-  std::ranges::replace_if(
-      line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return line;
+  return printable(std::move(line), "");
 }
 
 std::string to_text(const std::vector<Finding>& findings, std::size_t hosts) {
@@ -76,10 +76,10 @@ std::string to_text(const std::vector<Finding>& findings, std::size_t hosts) {
   for (const Finding& each : findings) widest = std::max(widest, in_words(each.hosts, hosts).size());
   std::string text;
   for (const Finding& each : findings)
-    text +=
-        printable(fmt::format("{:<7}  {:<{}}  {}{}{}", name_of(each.state), in_words(each.hosts, hosts),
-                              widest, each.sentence, each.remedy.empty() ? "" : " Remedy: ", each.remedy)) +
-        "\n";
+    text += printable_line(fmt::format("{:<7}  {:<{}}  {}{}{}", name_of(each.state),
+                                       in_words(each.hosts, hosts), widest, each.sentence,
+                                       each.remedy.empty() ? "" : " Remedy: ", each.remedy)) +
+            "\n";
   const auto count = [&](State state) { return std::ranges::count(findings, state, &Finding::state); };
   return text + fmt::format("{}, {}, {} ok on {}.\n", counted(count(State::error), "error"),
                             counted(count(State::warning), "warning"), count(State::ok),

@@ -29,7 +29,7 @@ bool has_error(const std::vector<Finding>& findings);
 std::vector<Finding> in_order(const std::vector<Finding>& findings);
 
 // Without the end of a line; control characters become '?', so that no host writes to the terminal.
-std::string printable(std::string line);
+std::string printable_line(std::string line);
 
 // A line each, and a last one with the sums. `hosts`: of the examination.
 std::string to_text(const std::vector<Finding>& findings, std::size_t hosts);

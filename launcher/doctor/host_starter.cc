@@ -87,7 +87,7 @@ void HostStarter::pass_lines_on() {
 // Another host may say anything.
 void HostStarter::pass_lines_on(Starter& starter) {
   for (const std::string& line : starter.agents.lines()) {
-    const std::string text = printable(line);
+    const std::string text = printable_line(line);
     fmt::print(stderr, "{}\n", text);
     if (!text.empty()) starter.last_line = text;
   }

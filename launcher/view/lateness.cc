@@ -5,6 +5,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
+
+#include "core/base/median.h"
 
 namespace rueda {
 namespace {
@@ -117,7 +120,7 @@ Phase phase_of_excess(const std::vector<Sums>& sums, std::size_t rank) {
       if (other != rank && sums[other].waits > 0)
         others.push_back(sums[other].phase_ms[phase] / static_cast<double>(sums[other].waits));
     const double excess =
-        sums[rank].phase_ms[phase] / static_cast<double>(sums[rank].waits) - median_of(others);
+        sums[rank].phase_ms[phase] / static_cast<double>(sums[rank].waits) - median_or_zero(others);
     if (excess <= greatest) continue;
     greatest = excess;
     most = static_cast<Phase>(phase);
@@ -133,12 +136,8 @@ void find_moment(LateRank& late, const Series& series) {
 
 }  // namespace
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+double median_or_zero(std::vector<double> values) {
+  return values.empty() ? 0 : median_of(std::move(values));
 }
 
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps) {
@@ -183,7 +182,7 @@ Lateness lateness_of(const std::deque<CommonWait>& waits) {
     own.push_back(mean_of(gathered.series[rank].own_ms, kRecentSteps));
     if (own.back() > 0) fastest = std::min(fastest, own.back());
   }
-  all.own_ms = median_of(own);
+  all.own_ms = median_or_zero(own);
   for (std::size_t rank = 0, next = 0; rank < gathered.ranks.size(); ++rank) {
     const Sums& sums = gathered.sums[rank];
     if (sums.waits == 0) continue;

@@ -46,7 +46,7 @@ std::size_t change_point(std::vector<double> values);
 // The waits of the last steps.
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps);
 
-// Of numbers in any order; 0 of none.
-double median_of(std::vector<double> values);
+// The median; 0 of no values.
+double median_or_zero(std::vector<double> values);
 
 }  // namespace rueda

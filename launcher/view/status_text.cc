@@ -8,7 +8,10 @@
 #include <array>
 #include <ctime>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "launcher/system/printable.h"
 
 namespace rueda {
 namespace {
@@ -63,13 +66,6 @@ std::string line_of(const json& event) {
                      event.at("text").get<std::string>());
 }
 
-// Text of other programs must not move a terminal's cursor.
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char letter) { return (letter < 0x20 && letter != '\n') || letter == 0x7f; }, '?');
-  return text;
-}
-
 }  // namespace
 
 std::string status_text(const json& status) {
@@ -83,12 +79,13 @@ std::string status_text(const json& status) {
   const json& events = status.at("update").at("events");
   for (std::size_t i = events.size() - std::min(events.size(), kMostEvents); i < events.size(); ++i)
     text += line_of(events[i]);
-  return printable(text);
+  return printable(std::move(text), "\n");
 }
 
 std::string status_line(int process, const json& status) {
   return printable(fmt::format("{}  {}  {}", process, status.at("job").at("command").get<std::string>(),
-                               status.at("update").at("line").at("text").get<std::string>()));
+                               status.at("update").at("line").at("text").get<std::string>()),
+                   "\n");
 }
 
 }  // namespace rueda

@@ -17,7 +17,7 @@ double median_of_others(const CommonWait& wait, std::size_t rank) {
   std::vector<double> others;
   for (std::size_t other = 0; other < wait.parts.size(); ++other)
     if (other != rank && wait.parts[other].is_there) others.push_back(own_time(wait, other));
-  return median_of(std::move(others));
+  return median_or_zero(std::move(others));
 }
 
 // The time of all waits from `first` on. `replaced`: the rank with the own times of the others; -1: none.

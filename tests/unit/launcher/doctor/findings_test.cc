@@ -44,8 +44,8 @@ TEST(Findings, AreALineEach) {
 }
 
 TEST(Findings, WriteNoControlCharacters) {
-  EXPECT_EQ(printable("Permission denied.\r\n"), "Permission denied.");
-  EXPECT_EQ(printable("a\x1b[2Jb\tc\x7f"), "a?[2Jb?c?");
+  EXPECT_EQ(printable_line("Permission denied.\r\n"), "Permission denied.");
+  EXPECT_EQ(printable_line("a\x1b[2Jb\tc\x7f"), "a?[2Jb?c?");
   const Finding said{State::error, "hosts", {"h0"}, "It says \x1b]0;x\r.", "So\n."};
   EXPECT_EQ(to_text({said}, 1).find_first_of("\x1b\r"), std::string::npos);
   EXPECT_EQ(std::ranges::count(to_text({said}, 1), '\n'), 2);

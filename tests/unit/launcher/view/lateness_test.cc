@@ -133,10 +133,10 @@ TEST(ChangePoint, IsWhereTheMeanRises) {
 }
 
 TEST(MedianOf, IsTheMiddle) {
-  EXPECT_EQ(median_of({}), 0);
-  EXPECT_EQ(median_of({3}), 3);
-  EXPECT_EQ(median_of({9, 1, 4}), 4);
-  EXPECT_EQ(median_of({9, 1, 4, 5}), 4.5);
+  EXPECT_EQ(median_or_zero({}), 0);
+  EXPECT_EQ(median_or_zero({3}), 3);
+  EXPECT_EQ(median_or_zero({9, 1, 4}), 4);
+  EXPECT_EQ(median_or_zero({9, 1, 4, 5}), 4.5);
 }
 
 }  // namespace
