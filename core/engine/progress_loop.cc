@@ -63,6 +63,7 @@ TurnTaker::Outcome ProgressLoop::turn_of_waiter(Time now) noexcept {
 void ProgressLoop::note_move(Time now) {
   spin_.moved(now, engine_.busy());
   shared_.observer.turned();
+  shared_.requested_timeline.look();
 }
 
 // If more is waited for it spins as long as it would have without the turns of others.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/engine/requested_timeline.h"
 #include "core/engine/submissions/handle_state.h"
 #include "core/engine/submissions/submit_queue.h"
 #include "core/engine/wait/event_count.h"
@@ -25,8 +26,9 @@ struct RuntimeState {
   const std::shared_ptr<EventCount> doorbell;
   const std::shared_ptr<Waiters> waiters = std::make_shared<Waiters>(doorbell);
   Observer observer;
-  std::atomic<bool> departing{false};       // set once, by shutdown
-  std::atomic<bool> aborted{false};         // set once, by a program that gives the job up
+  RequestedTimeline requested_timeline{observer.timeline()};  // of the background thread
+  std::atomic<bool> departing{false};                         // set once, by shutdown
+  std::atomic<bool> aborted{false};                           // set once, by a program that gives the job up
   std::atomic<bool> unwanted{false};        // set once, by who does not wait for the start any more
   std::atomic<bool> ended{false};           // set once, when the background thread has nothing more to do
   std::atomic<std::uint64_t> heartbeat{0};  // counts the background thread's turns

@@ -63,12 +63,13 @@ void Agent::greet() {
 
 void Agent::turn() {
   const short out = supervisor_.wants_to_write() ? POLLOUT : 0;
-  std::array<pollfd, 6> waits{{{signals_.waiting.number(), POLLIN, 0},
+  std::array<pollfd, 7> waits{{{signals_.waiting.number(), POLLIN, 0},
                                {supervisor_.descriptor(), static_cast<short>(POLLIN | out), 0},
                                {streams_.words.descriptor(), POLLIN, 0},
                                {may_read_output() ? streams_.outputs.descriptor() : -1, POLLIN, 0},
                                {input_.descriptor(), POLLOUT, 0},
-                               {deaths_.watch ? deaths_.watch->descriptor() : -1, POLLIN, 0}}};
+                               {deaths_.watch ? deaths_.watch->descriptor() : -1, POLLIN, 0},
+                               {observer_.descriptor(), POLLIN, 0}}};
   ::poll(waits.data(), waits.size(), milliseconds_to_act());
   if (waits[2].revents != 0)
     for (const std::uint64_t key : streams_.words.ready()) hear_rank(key);
@@ -149,6 +150,8 @@ void Agent::obey(const agents::Message& message) {
     take_input(input->text);
   } else if (const auto* watch = std::get_if<agents::Watch>(&message)) {
     observer_.obey(*watch);
+  } else if (const auto* asked = std::get_if<agents::Request>(&message)) {
+    observer_.ask(*asked);
   } else if (const auto* resize = std::get_if<agents::Resize>(&message)) {
     if (input_.terminal() != nullptr) input_.terminal()->resize(resize->size);
   } else if (std::holds_alternative<agents::JobOver>(message)) {
@@ -362,8 +365,9 @@ void Agent::request(std::size_t number, const RankChannel::Request& request) {
       if (const std::string* value = values_.get(static_cast<int>(number), request.key))
         rank.channel().tell_value(request.key, *value);
       return;
+    case Kind::timelines: return observer_.take_requests(rank.slot().rank, request.file);
     case Kind::training:
-      observer_.take_page(rank.slot().rank, request.training);
+      observer_.take_page(rank.slot().rank, request.file);
       if (const pid_t member = rank.channel().member()) observer_.note_process(rank.slot().rank, member);
       return;
     case Kind::state:

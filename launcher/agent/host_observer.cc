@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/observe/training/timeline_request.h"
+#include "launcher/protocol/request.h"
+
 namespace rueda {
 namespace {
 
@@ -13,9 +16,34 @@ constexpr auto kUntilRoom = std::chrono::milliseconds(20);
 }  // namespace
 
 void HostObserver::take_page(int rank, const Descriptor& file) {
-  std::optional<MappedTraining> page = MappedTraining::map(file);
+  std::optional<SealedMemory> page = SealedMemory::map(file, sizeof(TrainingPage));
   const auto found = ranks_.find(rank);
   if (page && found != ranks_.end()) found->second.observer.use(std::move(*page));
+}
+
+void HostObserver::take_requests(int rank, const Descriptor& file) {
+  std::optional<SealedMemory> page =
+      SealedMemory::map(file, sizeof(TimelineRequestPage), SealedMemory::Access::write);
+  const auto found = ranks_.find(rank);
+  if (page && found != ranks_.end()) found->second.requests = std::move(page);
+}
+
+// Returns "" or the reason of a refusal.
+std::string HostObserver::ask_for_timeline(Rank& rank, const std::string& text) {
+  if (!rank.requests || rank.process == 0) return "it is no process of Rueda, or has ended";
+  const std::optional<TimelineRequest> request = agents::timeline_request_from(text);
+  if (!request) return "the request has no meaning";
+  auto* page = static_cast<TimelineRequestPage*>(rank.requests->data());
+  return page->write(*request) ? "" : "the path is too long";
+}
+
+void HostObserver::ask(const agents::Request& request) {
+  for (auto& [number, rank] : ranks_) {
+    RankAnswers::Make make = [] { return std::string(); };
+    if (request.kind == agents::RequestKind::timeline)
+      make = [words = ask_for_timeline(rank, request.text)] { return words; };
+    answers_.ask(request.number, number, std::move(make));
+  }
 }
 
 void HostObserver::note_process(int rank, pid_t process) {
@@ -40,8 +68,17 @@ void HostObserver::obey(const agents::Watch& order) {
   if (order.milliseconds > 0) due_ = look_at_ = Clock::now();
 }
 
+std::optional<HostObserver::Clock::time_point> HostObserver::next_time() const {
+  const auto answers = answers_.next_time();
+  return due_ && answers ? std::min(*due_, *answers) : due_ ? due_ : answers;
+}
+
 void HostObserver::act(Clock::time_point now, SupervisorLine& supervisor) {
-  if (!due_ || now < *due_) return;
+  answers_.act(supervisor);
+  if (due_ && now >= *due_) tell_news(now, supervisor);
+}
+
+void HostObserver::tell_news(Clock::time_point now, SupervisorLine& supervisor) {
   if (now >= *look_at_ && supervisor.unsent() < kMostWaiting) {
     look_at_ = std::max(*look_at_ + interval_, now + interval_ / 2);
     for (auto& [number, rank] : ranks_) rank.observer.look(rank.process, now);

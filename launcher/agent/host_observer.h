@@ -7,8 +7,10 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "launcher/agent/host_load.h"
+#include "launcher/agent/rank_answers.h"
 #include "launcher/agent/rank_observer.h"
 #include "launcher/agent/supervisor_line.h"
 #include "launcher/protocol/observation.h"
@@ -16,8 +18,8 @@
 
 namespace rueda {
 
-// Purpose: the rhythm of Observed and HostLoad. It tells nothing unless it is asked, and less where ruedarun
-// takes it slowly: output of ranks comes first. Owned by the agent's thread.
+// Purpose: the rhythm of Observed and HostLoad, and the answers of ranks. It tells nothing unless it is
+// asked, and less where ruedarun takes it slowly: output of ranks comes first. Owned by the agent's thread.
 class HostObserver {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,22 +27,32 @@ class HostObserver {
   void add_rank(int rank) { ranks_.try_emplace(rank, Rank{RankObserver(rank)}); }
   // A rank has sent the memory of its training. Anything else is dropped.
   void take_page(int rank, const Descriptor& file);
+  // The same for its TimelineRequestPage.
+  void take_requests(int rank, const Descriptor& file);
   void note_process(int rank, pid_t process);
   // It has ended: the last news of it, if somebody watches.
   void note_end(int rank, SupervisorLine& supervisor);
 
   void obey(const agents::Watch& order);
-  // Due at next_time().
+  // Every rank of this host answers, also one that has ended.
+  void ask(const agents::Request& request);
+  // Due at next_time(), and when descriptor() is readable: then an answer is there.
   void act(Clock::time_point now, SupervisorLine& supervisor);
-  std::optional<Clock::time_point> next_time() const { return due_; }
+  std::optional<Clock::time_point> next_time() const;
+  int descriptor() const { return answers_.descriptor(); }
 
  private:
   struct Rank {
     RankObserver observer;
+    std::optional<SealedMemory> requests{};
     pid_t process = 0;
   };
 
+  static std::string ask_for_timeline(Rank& rank, const std::string& text);
+  void tell_news(Clock::time_point now, SupervisorLine& supervisor);
+
   std::map<int, Rank> ranks_;
+  RankAnswers answers_;
   HostLoadReader load_;
   std::chrono::milliseconds interval_{0};
   std::optional<Clock::time_point> due_;      // none: nobody watches

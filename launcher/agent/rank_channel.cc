@@ -137,8 +137,9 @@ std::vector<RankChannel::Request> RankChannel::hear() {
       member_handle_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, packet.sender, 0)));
     }
     if (packet.text == "mpi") uses_mpi_ = true;
-    if (packet.text == "training" && packet.file) {
-      requests.push_back({.kind = Kind::training, .training = std::move(packet.file)});
+    if (packet.file && (packet.text == "training" || packet.text == "requests")) {
+      const Kind kind = packet.text == "training" ? Kind::training : Kind::timelines;
+      requests.push_back({.kind = kind, .file = std::move(packet.file)});
       continue;
     }
     if (std::optional<Request> request = request_from(packet.text)) requests.push_back(std::move(*request));

@@ -16,8 +16,8 @@ namespace rueda {
 // rank's environment under RUEDA_AGENT_LINE. Every message is one packet of text:
 //   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY";
 //                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed
-//                   GENERATION", "state"; "training", and with it the descriptor of the process's
-//                   TrainingPage
+//                   GENERATION", "state"; with a descriptor of the process's memory: "training", its
+//                   TrainingPage; "requests", its TimelineRequestPage
 //   to the rank     "lost RANK WORDS", "value KEY VALUE"; of an elastic job: "generation NUMBER WORKERS.",
 //                   "joiners 0" or "joiners 1"
 // The rank may be any program: all it says is checked, and nothing here waits for it. Owned by the agent's
@@ -25,12 +25,12 @@ namespace rueda {
 class RankChannel {
  public:
   struct Request {
-    enum class Kind { put, get, state, training };
+    enum class Kind { put, get, state, training, timelines };
     Kind kind = Kind::get;
     std::string key{};
     std::string value{};
     agents::WorkerState state{};  // its worker is not known here
-    Descriptor training{};        // may be any file
+    Descriptor file{};            // of memory; may be any file
   };
 
   RankChannel();  // throws std::system_error

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/rank_observer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/magic.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,26 +40,7 @@ double cpu_seconds_of(pid_t process) {
 
 }  // namespace
 
-std::optional<MappedTraining> MappedTraining::map(const Descriptor& file) {
-  struct stat about {};
-  struct statfs system {};
-  if (::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode) ||
-      about.st_size != static_cast<off_t>(sizeof(TrainingPage)))
-    return std::nullopt;
-  // Huge pages may be missing when they are touched.
-  if (::fstatfs(file.number(), &system) != 0 || system.f_type != TMPFS_MAGIC) return std::nullopt;
-  const int seals = ::fcntl(file.number(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return std::nullopt;
-  void* page = ::mmap(nullptr, sizeof(TrainingPage), PROT_READ, MAP_SHARED, file.number(), 0);
-  if (page == MAP_FAILED) return std::nullopt;
-  return MappedTraining(page);
-}
-
-MappedTraining::~MappedTraining() {
-  if (page_ != nullptr) ::munmap(page_, sizeof(TrainingPage));
-}
-
-void RankObserver::use(MappedTraining page) {
+void RankObserver::use(SealedMemory page) {
   page_ = std::move(page);
   spans_from_ = 0;
   points_from_.clear();

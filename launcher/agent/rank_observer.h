@@ -14,30 +14,9 @@
 #include "core/base/bytes.h"
 #include "core/observe/training/training_page.h"
 #include "launcher/protocol/observation.h"
-#include "launcher/system/descriptor.h"
+#include "launcher/system/sealed_memory.h"
 
 namespace rueda {
-
-// Purpose: a TrainingPage of another process, mapped to be read. The rank may have sent any descriptor: only
-// a file in memory of exactly this size that cannot shrink is mapped. Owned by the agent's thread.
-class MappedTraining {
- public:
-  // Nothing where `file` is no such file.
-  static std::optional<MappedTraining> map(const Descriptor& file);
-  MappedTraining(MappedTraining&& other) noexcept : page_(std::exchange(other.page_, nullptr)) {}
-  MappedTraining& operator=(MappedTraining&& other) noexcept {
-    std::swap(page_, other.page_);
-    return *this;
-  }
-  ~MappedTraining();
-
-  ConstBytes bytes() const { return {static_cast<const std::byte*>(page_), sizeof(TrainingPage)}; }
-
- private:
-  explicit MappedTraining(void* page) : page_(page) {}
-
-  void* page_;
-};
 
 // Purpose: tells of one rank what it has not told before, in messages of bounded length. Owned by the agent's
 // thread; lives as long as the rank's history is wanted, which may be longer than the rank.
@@ -48,7 +27,7 @@ class RankObserver {
   explicit RankObserver(int rank) : rank_(rank) {}
 
   // The process has sent another page; what it had told of the one before is over.
-  void use(MappedTraining page);
+  void use(SealedMemory page);
   // Looks at the page, and at `process` if that is not 0.
   void look(pid_t process, Time now);
   bool has_more() const { return !spans_.empty() || points_ > 0 || is_new_; }
@@ -59,7 +38,7 @@ class RankObserver {
   void read_page();
 
   int rank_;
-  std::optional<MappedTraining> page_;
+  std::optional<SealedMemory> page_;
   std::uint64_t spans_from_ = 0;
   std::vector<std::uint64_t> points_from_;  // by curve
   agents::Observed state_;                  // without history

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostEvents = 128;
 constexpr std::size_t kMostBytes = 16 << 20;
 constexpr auto kUntilAnswer = 5s;
+constexpr auto kUntilRanksAnswer = 20s;
 constexpr auto kUntilComment = 5s;
 
 EventFeed::Text text_of(std::string text) { return std::make_shared<const std::string>(std::move(text)); }
@@ -37,10 +38,9 @@ EventFeed::Wanted EventFeed::take_wanted() {
   static_cast<void>(::read(wakes_loop_.number(), &count, sizeof count));
   const std::lock_guard lock(mutex_);
   const auto is_open = [](const Question& question) { return question.asked > question.answered; };
-  return {.watched = watchers_ > 0,
-          .snapshot = is_open(snapshot_.question),
-          .status = is_open(status_),
-          .metrics = is_open(metrics_)};
+  Wanted wanted{.watched = watchers_ > 0, .snapshot = is_open(snapshot_.question), .inquiries = {}};
+  for (std::size_t i = 0; i < kInquiries; ++i) wanted.inquiries[i] = is_open(questions_[i]);
+  return wanted;
 }
 
 void EventFeed::publish(std::string event) {
@@ -70,16 +70,15 @@ void EventFeed::give_snapshot(std::string events) {
   answer(snapshot_.question, std::move(shared));
 }
 
-void EventFeed::answer_status(std::string text) {
+void EventFeed::answer(Inquiry inquiry, std::string text) {
   Text shared = text_of(std::move(text));
   const std::lock_guard lock(mutex_);
-  answer(status_, std::move(shared));
+  answer(question(inquiry), std::move(shared));
 }
 
-void EventFeed::answer_metrics(std::string text) {
-  Text shared = text_of(std::move(text));
+std::string EventFeed::words(Inquiry inquiry) {
   const std::lock_guard lock(mutex_);
-  answer(metrics_, std::move(shared));
+  return question(inquiry).words;
 }
 
 void EventFeed::finish(Clock::time_point until) {
@@ -147,12 +146,16 @@ EventFeed::Text EventFeed::next(Reader& reader) {
   return snapshot_.question.answer;
 }
 
-EventFeed::Text EventFeed::ask(Question& question) {
+EventFeed::Text EventFeed::ask(Inquiry inquiry, const std::string& words) {
+  const bool reads = inquiry == Inquiry::status || inquiry == Inquiry::metrics;
   std::unique_lock lock(mutex_);
-  const std::uint64_t number = ++question.asked;
+  Question& asked = question(inquiry);
+  asked.words = words;
+  const std::uint64_t number = ++asked.asked;
   wake_loop();
-  changed_.wait_for(lock, kUntilAnswer, [&] { return closed_ || question.answered >= number; });
-  return question.answered >= number ? question.answer : nullptr;
+  changed_.wait_for(lock, reads ? kUntilAnswer : kUntilRanksAnswer,
+                    [&] { return closed_ || asked.answered >= number; });
+  return asked.answered >= number ? asked.answer : nullptr;
 }
 
 }  // namespace rueda

@@ -2,6 +2,8 @@
 // Texts of a job on their way from ruedarun's loop to those who watch.
 #pragma once
 
+#include <array>
+#include <bitset>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +16,10 @@
 #include "launcher/system/descriptor.h"
 
 namespace rueda {
+
+// What somebody may ask of the loop, beside the events. All but the last two only read.
+enum class Inquiry : std::uint8_t { status, metrics, stacks, dump, timeline, stop };
+inline constexpr std::size_t kInquiries = 6;
 
 // Purpose: the one thing that the loop of ruedarun shares with the threads of its page. The loop puts
 // finished texts in and never waits. A reader that falls behind gets everything anew, so none holds memory.
@@ -29,18 +35,21 @@ class EventFeed {
 
   // For the loop.
   struct Wanted {
-    bool watched = false;   // somebody reads events
-    bool snapshot = false;  // a reader needs everything
-    bool status = false;
-    bool metrics = false;
+    bool watched = false;               // somebody reads events
+    bool snapshot = false;              // a reader needs everything
+    std::bitset<kInquiries> inquiries;  // without an answer yet
+
+    bool wants(Inquiry inquiry) const { return inquiries[static_cast<std::size_t>(inquiry)]; }
   };
   int descriptor() const { return wakes_loop_.number(); }  // readable: take_wanted() has news
   Wanted take_wanted();
   void publish(std::string event);
   // As of the events so far.
   void give_snapshot(std::string events);
-  void answer_status(std::string text);
-  void answer_metrics(std::string text);
+  // For all who have asked that so far.
+  void answer(Inquiry inquiry, std::string text);
+  // What the last one who asked it has added.
+  std::string words(Inquiry inquiry);
   // Readers get what is there, and then the end. Waits for that until `until`.
   void finish(Clock::time_point until);
   void close();
@@ -55,21 +64,21 @@ class EventFeed {
   // What is new; a comment where nothing is for a while, which shows whether the reader lives; null at the
   // end.
   Text next(Reader& reader);
-  // Null where the loop does not answer within some seconds.
-  Text status() { return ask(status_); }
-  Text metrics() { return ask(metrics_); }
+  // Null where the loop does not answer in time, which is longer where ranks have to be asked.
+  Text ask(Inquiry inquiry, const std::string& words = "");
 
  private:
   struct Question {
     std::uint64_t asked = 0, answered = 0;  // so often
     Text answer;
+    std::string words;
   };
   struct Snapshot {
     Question question;
     std::uint64_t next = 0;  // the event behind it
   };
 
-  Text ask(Question& question);
+  Question& question(Inquiry inquiry) { return questions_[static_cast<std::size_t>(inquiry)]; }
   void answer(Question& question, Text text);
   void await_snapshot(Reader& reader);
   void wake_loop();
@@ -87,8 +96,7 @@ class EventFeed {
   std::uint64_t first_ = 0;  // number of the first of these
   std::size_t bytes_ = 0;    // of all
   Snapshot snapshot_;
-  Question status_;
-  Question metrics_;
+  std::array<Question, kInquiries> questions_;
 };
 
 }  // namespace rueda

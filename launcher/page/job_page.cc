@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -53,17 +54,22 @@ JobView::Facts facts_of(const LaunchOptions& options) {
 }  // namespace
 
 std::unique_ptr<JobPage> JobPage::of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
-                                         Tell tell) {
+                                         Supervision supervision) {
   if (!options.page.is_wanted) return nullptr;
-  std::unique_ptr<JobPage> page(new JobPage(options, hosts, std::move(tell)));
+  std::unique_ptr<JobPage> page(new JobPage(options, hosts, std::move(supervision)));
   page->serve(options);
   return page->on_port_ || page->on_socket_ ? std::move(page) : nullptr;
 }
 
-JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Tell tell)
-    : tell_(std::move(tell)),
+JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision)
+    : supervision_(std::move(supervision)),
       shows_line_(options.page.is_given || ::isatty(STDERR_FILENO) == 1),
-      view_(facts_of(options)) {
+      view_(facts_of(options)),
+      actions_({.tell = [this](const agents::Message& message) { supervision_.tell(std::nullopt, message); },
+                .say = [this](const std::string& kind,
+                              const std::string& text) { view_.note_event(kind, -1, text, Clock::now()); },
+                .stop = supervision_.stop,
+                .folder = std::filesystem::current_path().string()}) {
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     view_.add_host(hosts[host].host);
     for (const SlotInfo& slot : hosts[host].ranks) view_.add_rank(slot.rank, static_cast<int>(host));
@@ -106,10 +112,16 @@ std::string JobPage::line() const {
 
 void JobPage::note_ready(int host) {
   ++agents_;
-  if (watch_) tell_(host, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+  if (watch_) supervision_.tell(host, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+}
+
+void JobPage::note_started(int host, const agents::Started& started) {
+  view_.started(started.rank, host, started.process);
+  actions_.note_started(started.rank, host);
 }
 
 void JobPage::note_ended(int rank, bool is_lost, const std::string& words) {
+  actions_.note_ended(rank);
   view_.ended(rank, is_lost, words, Clock::now());
 }
 
@@ -122,7 +134,11 @@ void JobPage::note_generation(const Generation& generation) {
 
 void JobPage::hear(int host, const agents::Message& message) {
   const auto now = Clock::now();
-  if (const auto* observed = std::get_if<agents::Observed>(&message)) view_.hear(host, *observed, now);
+  if (const auto* part = std::get_if<agents::AnswerPart>(&message)) actions_.hear(host, *part);
+  if (const auto* observed = std::get_if<agents::Observed>(&message)) {
+    view_.hear(host, *observed, now);
+    actions_.note_step(observed->step, now);
+  }
   if (const auto* load = std::get_if<agents::HostLoad>(&message)) {
     view_.hear(host, *load, now);
     if (watch_) ++watch_->heard;
@@ -132,13 +148,13 @@ void JobPage::hear(int host, const agents::Message& message) {
 void JobPage::begin_watch(Clock::time_point now) {
   watch_ = Watch{.since = now};
   due_ = now;
-  tell_(std::nullopt, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+  supervision_.tell(std::nullopt, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
 }
 
 void JobPage::end_watch() {
   watch_.reset();
   due_.reset();
-  tell_(std::nullopt, agents::Watch{0});
+  supervision_.tell(std::nullopt, agents::Watch{0});
 }
 
 bool JobPage::has_fresh_data(Clock::time_point now) const {
@@ -155,7 +171,7 @@ void JobPage::publish(Clock::time_point now) {
 void JobPage::act(Clock::time_point now, bool is_asked) {
   if (!is_asked && (!due_ || now < *due_)) return;
   const EventFeed::Wanted wanted = feed_.take_wanted();
-  const bool wants = wanted.watched || wanted.status || wanted.metrics;
+  const bool wants = wanted.watched || wanted.inquiries.any() || actions_.is_busy();
   if (!watch_ && !wants) return;
   if (!watch_) begin_watch(now);
   if (wants) watch_->until = now + kLinger;
@@ -167,12 +183,15 @@ void JobPage::act(Clock::time_point now, bool is_asked) {
     publish(now);  // what is in there counts as told
     feed_.give_snapshot(event("job", view_.job()) + event("update", view_.everything(now)));
   }
-  if ((wanted.status || wanted.metrics) && has_fresh_data(now)) {
+  const bool is_fresh = has_fresh_data(now);
+  if (is_fresh && (wanted.wants(Inquiry::status) || wanted.wants(Inquiry::metrics))) {
     publish(now);
-    if (wanted.status)
-      feed_.answer_status(view_.status(now).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    if (wanted.metrics) feed_.answer_metrics(view_.metrics());
+    if (wanted.wants(Inquiry::status))
+      feed_.answer(Inquiry::status,
+                   view_.status(now).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (wanted.wants(Inquiry::metrics)) feed_.answer(Inquiry::metrics, view_.metrics());
   }
+  actions_.act(feed_, wanted, is_fresh, now);
   if (now >= watch_->until) end_watch();
 }
 

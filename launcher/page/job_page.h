@@ -13,6 +13,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/job/placement.h"
 #include "launcher/page/event_feed.h"
+#include "launcher/page/job_actions.h"
 #include "launcher/page/page_server.h"
 #include "launcher/protocol/agent_message.h"
 #include "launcher/view/job_view.h"
@@ -20,17 +21,20 @@
 namespace rueda {
 
 // Purpose: lets agents tell of their ranks while somebody watches, and gives the watchers what is new, five
-// times a second. Nothing is sent, and nothing is due, while nobody does. Owned by the main thread of the
-// supervisor; lives as long as the job.
+// times a second. It passes their wishes on. Nothing is sent, and nothing is due, while nobody does. Owned by
+// the main thread of the supervisor; lives as long as the job.
 class JobPage {
  public:
   using Clock = std::chrono::steady_clock;
-  using Tell = std::function<void(std::optional<int> host, const agents::Message&)>;  // no host: all of them
+  struct Supervision {
+    std::function<void(std::optional<int> host, const agents::Message&)> tell;  // no host: all of them
+    std::function<void()> stop;  // asks the ranks to save and to end
+  };
 
   // Null where the user wants none, or where no port is free. Throws UsageError where the user has named a
   // port that cannot be had.
   static std::unique_ptr<JobPage> of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
-                                         Tell tell);
+                                         Supervision supervision);
   ~JobPage();
 
   // After the first agents of this machine have been forked: it makes threads.
@@ -40,12 +44,10 @@ class JobPage {
 
   void add_host(const std::string& name) { view_.add_host(name); }
   void note_ready(int host);  // its agent has come
-  void note_started(int host, const agents::Started& started) {
-    view_.started(started.rank, host, started.process);
-  }
+  void note_started(int host, const agents::Started& started);
   void note_ended(int rank, bool is_lost, const std::string& words);
   void note_generation(const Generation& generation);
-  // Observed or HostLoad of that host; other messages are none of its business.
+  // Observed, HostLoad or AnswerPart of that host; other messages are none of its business.
   void hear(int host, const agents::Message& message);
 
   // Due at next_time(), and when descriptor() is readable: then somebody asks.
@@ -56,7 +58,7 @@ class JobPage {
   void finish(int exit_status);
 
  private:
-  JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Tell tell);
+  JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision);
   void serve(const LaunchOptions& options);
   void begin_watch(Clock::time_point now);
   void end_watch();
@@ -70,10 +72,11 @@ class JobPage {
     std::size_t heard = 0;      // loads of hosts
   };
 
-  const Tell tell_;
+  const Supervision supervision_;
   const bool shows_line_;
   EventFeed feed_;
   JobView view_;
+  JobActions actions_;
   std::unique_ptr<PageServer> on_port_;
   std::unique_ptr<PageServer> on_socket_;
   std::string socket_;      // its path; empty: none

@@ -71,7 +71,8 @@ bool PageAccess::is_token(std::string_view text) const {
 
 PageAccess::Verdict PageAccess::judge(const Heads& heads) const {
   if (!is_own(heads.host)) return Verdict::wrong_origin;
-  if (!heads.origin.empty() && heads.origin != "http://" + heads.host) return Verdict::wrong_origin;
+  if ((heads.acts || !heads.origin.empty()) && heads.origin != "http://" + heads.host)
+    return Verdict::wrong_origin;
   if (is_token(heads.token)) return Verdict::allowed;
   const std::string begin = cookie_name() + "=";
   for (std::string_view rest = heads.cookie; !rest.empty();) {

@@ -24,6 +24,7 @@ class PageAccess {
 
   struct Heads {
     std::string host, origin, cookie, token;  // the last one is in the address; empty: not there
+    bool acts = false;                        // the request is more than to read: it needs an origin
   };
   Verdict judge(const Heads& heads) const;
 

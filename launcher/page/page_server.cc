@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <string_view>
 #include <system_error>
@@ -62,11 +63,32 @@ void send_asset(Response& response, std::string_view path) {
   response.set_content(asset->text.data(), asset->text.size(), std::string(asset->content_type));
 }
 
+// What a client asks for by its path, and the method that it needs.
+struct Route {
+  std::string_view path;
+  std::string_view method;
+  Inquiry inquiry;
+  const char* type;
+};
+constexpr const char* kJson = "application/json";
+constexpr std::array<Route, kInquiries> kRoutes{
+    {{"/status", "GET", Inquiry::status, kJson},
+     {"/metrics", "GET", Inquiry::metrics, "text/plain; version=0.0.4"},
+     {"/stacks", "POST", Inquiry::stacks, kJson},
+     {"/dump", "POST", Inquiry::dump, kJson},
+     {"/timeline", "POST", Inquiry::timeline, kJson},
+     {"/stop", "POST", Inquiry::stop, kJson}}};
+
+bool acts(const Request& request) { return request.method != "GET" && request.method != "HEAD"; }
+
 void answer(const Request& request, Response& response, EventFeed& feed) {
-  if (request.method != "GET" && request.method != "HEAD")
-    return refuse(response, kWrongMethod, "the page can only be read");
-  if (request.path == "/status") return send(response, feed.status(), "application/json");
-  if (request.path == "/metrics") return send(response, feed.metrics(), "text/plain; version=0.0.4");
+  const auto route = std::ranges::find(kRoutes, std::string_view(request.path), &Route::path);
+  if (route != kRoutes.end()) {
+    if (route->method != (acts(request) ? std::string_view(request.method) : "GET"))
+      return refuse(response, kWrongMethod, "this address needs another method");
+    return send(response, feed.ask(route->inquiry, request.get_param_value("steps")), route->type);
+  }
+  if (acts(request)) return refuse(response, kWrongMethod, "this can only be read");
   if (request.path == "/events" && request.method == "GET") return send_events(response, feed);
   send_asset(response, request.path);
 }
@@ -76,7 +98,8 @@ bool admit(const Request& request, Response& response, const PageAccess& access)
   const PageAccess::Verdict verdict = access.judge({.host = request.get_header_value("Host"),
                                                     .origin = request.get_header_value("Origin"),
                                                     .cookie = request.get_header_value("Cookie"),
-                                                    .token = request.get_param_value("token")});
+                                                    .token = request.get_param_value("token"),
+                                                    .acts = acts(request)});
   switch (verdict) {
     case PageAccess::Verdict::allowed:
       if (request.path == "/") response.set_header("Set-Cookie", access.cookie());

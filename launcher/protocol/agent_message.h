@@ -13,6 +13,7 @@
 #include "launcher/job/placement.h"
 #include "launcher/protocol/doctor_message.h"
 #include "launcher/protocol/observation.h"
+#include "launcher/protocol/request.h"
 #include "launcher/system/pseudo_terminal.h"
 #include "launcher/system/signals.h"
 
@@ -198,11 +199,12 @@ struct NewGeneration {
   bool operator==(const NewGeneration&) const = default;
 };
 
-using Message = std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut,
-                             PeerEnded, SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize,
-                             KeyTyped, NoTerminal, Credit, StartWorker, WorkerState, EndWorker, Retire,
-                             ChangeDue, HostLeaves, NewGeneration, Examine, HostFacts, AskTime, TellTime,
-                             ReachHosts, Reached, MeasureLink, LinkMeasured, Watch, Observed, HostLoad>;
+using Message =
+    std::variant<Launch, Ready, Started, Ended, CannotStart, Output, Put, BarrierIn, BarrierOut, PeerEnded,
+                 SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
+                 Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration,
+                 Examine, HostFacts, AskTime, TellTime, ReachHosts, Reached, MeasureLink, LinkMeasured, Watch,
+                 Observed, HostLoad, Request, AnswerPart>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

@@ -123,8 +123,9 @@ std::optional<JobEnd::Clock::time_point> JobEnd::next_time() const {
 }
 
 void JobEnd::ask_to_stop() {
-  output_.say(
-      fmt::format("ruedarun: --stop-after {}s: the ranks are asked to stop", options_.stop_after.count()));
+  output_.say(stop_after_.is_wish() ? "ruedarun: the page of this job: the ranks are asked to stop"
+                                    : fmt::format("ruedarun: --stop-after {}s: the ranks are asked to stop",
+                                                  options_.stop_after.count()));
   agents_.tell_all(agents::SendSignal{SIGTERM});
 }
 

@@ -28,6 +28,8 @@ class JobEnd {
 
   void on_start(Clock::time_point now) { stop_after_.on_start(now); }
   void end_by(int signal);  // one that ruedarun has got
+  // Somebody who watches the job wants its ranks to save what they have, and to end.
+  void ask_now() { stop_after_.ask_now(Clock::now()); }
   void fail(int rank);
   void fail_for(std::optional<int> rank);  // the same, without words; none: it is nobody's failure
   void fail_start(const std::string& why);
@@ -44,7 +46,7 @@ class JobEnd {
 
   bool has_begun() const { return ending_.has_begun(); }
   bool start_has_failed() const { return start_failed_; }
-  // By --stop-after, and by nothing else.
+  // By --stop-after or ask_now(), and by nothing else.
   bool is_only_asked() const { return stop_after_.asked_at() && !ending_.has_begun(); }
   bool agents_know() const { return told_.over; }
   bool is_forced() const { return forced_; }

@@ -7,6 +7,12 @@ void StopAfter::on_start(Time now) {
   if (after_.count() > 0) next_ = now + after_;
 }
 
+void StopAfter::ask_now(Time now) {
+  if (asked_at_) return;
+  next_ = now;
+  is_wish_ = true;
+}
+
 void StopAfter::on_end() { next_.reset(); }
 
 StopAfter::Act StopAfter::next_act(Time now) {

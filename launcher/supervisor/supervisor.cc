@@ -62,10 +62,12 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
              .environment = rank_environment(job_environment(), {},
                                              master_address(hosts_.front().host, hosts_.size() == 1))},
       end_(options_, job_, agents_, starter_, output_),
-      page_(
-          JobPage::of_job(options_, hosts_, [this](std::optional<int> host, const agents::Message& message) {
-            host ? agents_.tell(*host, message) : agents_.tell_all(message);
-          })) {
+      page_(JobPage::of_job(options_, hosts_,
+                            {.tell =
+                                 [this](std::optional<int> host, const agents::Message& message) {
+                                   host ? agents_.tell(*host, message) : agents_.tell_all(message);
+                                 },
+                             .stop = [this] { end_.ask_now(); }})) {
   if (options_.elastic.least > 0)
     elastic_.emplace(
         options_,

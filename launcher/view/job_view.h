@@ -46,6 +46,8 @@ class JobView {
   // Of an elastic job: `members` make it up from now on.
   void generation(std::uint64_t number, const std::set<int>& members, Time now);
   void job_ended(int exit_status, Time now);
+  // -1: of no rank.
+  void note_event(std::string kind, int rank, std::string text, Time now);
 
   void hear(int host, const agents::Observed& news, Time now);
   void hear(int host, const agents::HostLoad& load, Time now);
@@ -93,7 +95,6 @@ class JobView {
 
   std::int64_t job_ns(Time now) const;
   double unix_seconds(Time now) const;
-  void note_event(std::string kind, int rank, std::string text, Time now);
   void hear_spans(int rank, const agents::Observed& news, Time now);
   int pace_rank() const;
   // "rank 2 (worker 5)": a worker of an elastic job keeps its number, and may have another rank. "worker 5"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/observe/training/training_record.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,19 +11,11 @@
 #include <new>
 
 #include "core/base/system/fork_guard.h"
+#include "core/base/system/sealed_file.h"
 #include "core/observe/recorder_page.h"
 
 namespace rueda {
 namespace {
-
-// Zeros, and of this length for ever. None where the system refuses it.
-Descriptor sealed_file(std::size_t bytes) {
-  Descriptor file(::memfd_create("rueda-training", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const bool made = file && ::ftruncate(file.number(), static_cast<off_t>(bytes)) == 0 &&
-                    ::fcntl(file.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  if (!made) file.close();
-  return file;
-}
 
 double wall_clock_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -66,7 +57,7 @@ TrainingRecord::TrainingRecord() : page_(map()), forks_(forks_since_first_call()
 TrainingRecord::~TrainingRecord() { ::munmap(page_, sizeof(TrainingPage)); }
 
 TrainingPage* TrainingRecord::map() {
-  file_ = sealed_file(sizeof(TrainingPage));
+  file_ = sealed_file("rueda-training", sizeof(TrainingPage));
   const int access = PROT_READ | PROT_WRITE;
   void* memory = MAP_FAILED;
   if (file_) memory = ::mmap(nullptr, sizeof(TrainingPage), access, MAP_SHARED, file_.number(), 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The live page of a job: passes the events of the feed to the sections.
+import { Actions } from "./actions.js";
 import { Curves } from "./curves.js";
 import { Events } from "./events.js";
 import { Feed } from "./feed.js";
@@ -13,7 +14,7 @@ import { TaskStream } from "./task_stream.js";
 const kEndDelay = 1000;  // the last updates come after the end, too
 
 const headline = new Headline();
-const sections = [headline, new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
+const sections = [headline, new Actions(), new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
 
 const failed = new Set();
 

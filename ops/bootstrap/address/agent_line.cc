@@ -18,6 +18,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/observe/training/timeline_request.h"
 #include "core/observe/training/training_record.h"
 
 namespace rueda {
@@ -52,7 +53,9 @@ void AgentLine::tell(std::string_view packet) {
 
 void AgentLine::tell_joined() {
   tell("join");
-  if (socket_ && !has_page_.exchange(true)) hand_over("training", TrainingRecord::of_process().descriptor());
+  if (!socket_ || has_page_.exchange(true)) return;
+  hand_over("training", TrainingRecord::of_process().descriptor());
+  hand_over("requests", TimelineRequests::of_process().descriptor());
 }
 
 void AgentLine::hand_over(std::string_view packet, int descriptor) {

@@ -5,6 +5,7 @@ RUEDA_PICTURES names a folder: then the pictures of docs/concepts/live-page.md a
 """
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -121,3 +122,37 @@ def test_a_stuck_rank_is_named(tmp_path, ranks):
     with page_of(tmp_path, BIN / "marked_training", 100000, 1, 60000, 200, ranks=ranks) as (_, tab):
         tab.wait_for(f"{text('line')}.startsWith('stalled')", 60)
         assert "rank 1" in tab.evaluate(text("line")) and "data" in tab.evaluate(text("line"))
+
+
+def click(tab, name):
+    tab.evaluate(f"document.getElementById('{name}').click()")
+
+
+def test_a_timeline_is_made_and_the_job_saves_and_stops(tmp_path):
+    tmp_path.chmod(0o700)
+    (tmp_path / "train.py").write_text(SCRIPT + """    if hvd.allreduce(torch.tensor([float(len(stops))]), op=hvd.Sum, name="stop").item() > 0:
+        open(f"saved-{hvd.rank()}", "w").close()
+        break
+""")
+    text_of_script = (tmp_path / "train.py").read_text()
+    (tmp_path / "train.py").write_text("import signal\nstops = []\nsignal.signal(signal.SIGTERM, lambda *_: stops.append(1))\n" + text_of_script)
+    with page_of(tmp_path, "python", "train.py", -1, ranks=2) as (job, tab):
+        tab.wait_for(f"{text('line')}.startsWith('running, step ')", 60)
+        click(tab, "timeline-now")
+        tab.wait_for(f"/Steps [\\d,]+ to [\\d,]+ go to .*json/.test({text('actions-words')})")
+        steps = re.search(r"Steps ([\d,]+) to ([\d,]+) go to (\S+json)", tab.evaluate(text("actions-words")))
+        first, last = (int(number.replace(",", "")) for number in steps.groups()[:2])
+        tab.wait_for(f"{text('events-list')}.includes('ui.perfetto.dev')", 60)
+        events = json.loads(Path(steps.group(3)).read_text())
+        gradients = {event["tid"] for event in events if event.get("name") == "thread_name" and event["args"]["name"] == "allreduce.stop"}
+        for rank in (0, 1):
+            made = [event for event in events if event["pid"] == rank and event["tid"] in gradients and event.get("name") == "ALLREDUCE"]
+            assert last - first + 1 == 20 and 18 <= len(made) <= 22, (rank, len(made))
+        click(tab, "stop-now")
+        assert tab.evaluate("document.getElementById('stop-dialog').open") and job.poll() is None
+        click(tab, "stop-not")
+        assert not tab.evaluate("document.getElementById('stop-dialog').open")
+        click(tab, "stop-now")
+        click(tab, "stop-really")
+        assert job.wait(timeout=60) == 0
+        assert (tmp_path / "saved-0").exists() and (tmp_path / "saved-1").exists()

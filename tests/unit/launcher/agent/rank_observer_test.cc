@@ -40,23 +40,6 @@ std::vector<agents::Observed> all_of(RankObserver& observer) {
   return all;
 }
 
-TEST(MappedTraining, MapsAPageAndNothingElse) {
-  constexpr off_t kSize = sizeof(TrainingPage);
-  const TrainingRecord record;
-  EXPECT_TRUE(MappedTraining::map(copy_of(record.descriptor())));
-  EXPECT_TRUE(MappedTraining::map(file_in_memory(kSize, F_SEAL_SHRINK)));
-  EXPECT_FALSE(MappedTraining::map(file_in_memory(kSize, F_SEAL_GROW))) << "it could be cut off";
-  EXPECT_FALSE(MappedTraining::map(file_in_memory(kSize - 1, F_SEAL_SHRINK)));
-  EXPECT_FALSE(MappedTraining::map(file_in_memory(kSize + 1, F_SEAL_SHRINK)));
-  EXPECT_FALSE(MappedTraining::map(Descriptor(::open("/dev/zero", O_RDONLY | O_CLOEXEC))));
-  EXPECT_FALSE(MappedTraining::map(Descriptor()));
-  std::string name = "/tmp/rueda_test_XXXXXX";
-  const Descriptor file(::mkstemp(name.data()));
-  EXPECT_EQ(::ftruncate(file.number(), kSize), 0);
-  EXPECT_FALSE(MappedTraining::map(file)) << "a file of a disk has no seals";
-  ::unlink(name.c_str());
-}
-
 TEST(RankObserver, TellsHistoryOnceInBoundedMessages) {
   TrainingRecord record;
   for (int step = 0; step < 500; ++step) {
@@ -66,7 +49,7 @@ TEST(RankObserver, TellsHistoryOnceInBoundedMessages) {
     record.end_step();
   }
   RankObserver observer(3);
-  observer.use(*MappedTraining::map(copy_of(record.descriptor())));
+  observer.use(*SealedMemory::map(copy_of(record.descriptor()), sizeof(TrainingPage)));
   observer.look(0, kLookBegin);
   std::size_t spans = 0, points = 0;
   for (const agents::Observed& news : all_of(observer)) {
@@ -111,7 +94,7 @@ TEST(RankObserver, APageOfAnythingIsRead) {
   words[1] = TrainingPage::kVersion;
   ASSERT_EQ(::pwrite(file.number(), words.data(), sizeof(TrainingPage), 0), sizeof(TrainingPage));
   RankObserver observer(0);
-  observer.use(*MappedTraining::map(file));
+  observer.use(*SealedMemory::map(file, sizeof(TrainingPage)));
   observer.look(0, kLookBegin);
   EXPECT_TRUE(observer.has_more());
   for (const agents::Observed& news : all_of(observer)) EXPECT_LE(news.curves.size(), 64);
@@ -151,7 +134,7 @@ TEST(RankChannel, TakesThePageOfARankAndKeepsNoOtherFile) {
   std::vector<RankChannel::Request> requests = channel.hear();
   ASSERT_EQ(requests.size(), 1);
   EXPECT_EQ(requests[0].kind, Kind::training);
-  EXPECT_TRUE(MappedTraining::map(requests[0].training));
+  EXPECT_TRUE(SealedMemory::map(requests[0].file, sizeof(TrainingPage)));
   EXPECT_EQ(channel.member(), ::getpid());
   requests.clear();
   const std::size_t before = open_descriptors();

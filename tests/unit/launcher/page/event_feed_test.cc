@@ -104,14 +104,14 @@ TEST(EventFeed, ManyReadersDoNotHoldTheLoop) {
   std::vector<std::thread> readers;
   for (int i = 0; i < EventFeed::kMostWatchers; ++i)
     readers.emplace_back([&] {
-      while (!over && feed.status()) {}
+      while (!over && feed.ask(Inquiry::status)) {}
     });
   const std::string text(8 << 20, 'x');
   std::vector<std::chrono::nanoseconds> times;
   for (int i = 0; i < 20; ++i) {
     std::string copy = text;
     const auto before = EventFeed::Clock::now();
-    feed.answer_status(std::move(copy));
+    feed.answer(Inquiry::status, std::move(copy));
     static_cast<void>(feed.take_wanted());
     times.push_back(EventFeed::Clock::now() - before);
     std::this_thread::sleep_for(1ms);
@@ -146,14 +146,14 @@ TEST(EventFeed, SixteenMayWatch) {
 TEST(EventFeed, QuestionsAreAnsweredByTheLoop) {
   EventFeed feed;
   std::thread loop([&] {
-    for (EventFeed::Wanted wanted; !wanted.status; wanted = feed.take_wanted())
+    for (EventFeed::Wanted wanted; !wanted.wants(Inquiry::status); wanted = feed.take_wanted())
       std::this_thread::sleep_for(1ms);
-    feed.answer_status("well");
+    feed.answer(Inquiry::status, "well");
   });
-  EXPECT_EQ(*feed.status(), "well");
+  EXPECT_EQ(*feed.ask(Inquiry::status), "well");
   loop.join();
   feed.close();
-  EXPECT_FALSE(feed.status());
+  EXPECT_FALSE(feed.ask(Inquiry::status));
 }
 
 TEST(EventFeed, AtTheEndAReaderGetsWhatIsThere) {

@@ -200,6 +200,41 @@ TEST_F(PageServerTest, OwnersHavePlacesOfTheirOwn) {
   EXPECT_EQ(status, 200);
 }
 
+TEST_F(PageServerTest, OnlyThePageItselfActs) {
+  begin();
+  std::atomic<bool> over{false};
+  std::atomic<int> stops{0};
+  std::thread loop([&] {
+    for (; !over; std::this_thread::sleep_for(1ms)) {
+      if (!feed_.take_wanted().wants(Inquiry::stop)) continue;
+      ++stops;
+      feed_.answer(Inquiry::stop, "{}");
+    }
+  });
+  const auto status = [&](std::string text, const std::string& heads) {
+    text.insert(text.size() - 2, heads);
+    const Descriptor client = connect();
+    say(client, text);
+    std::array<char, 16> head{};
+    EXPECT_EQ(::recv(client.number(), head.data(), 12, MSG_WAITALL), 12);
+    return std::stoi(std::string(head.data() + 9, 3));
+  };
+  const std::string get = request("/stop"), post = "POST" + get.substr(3);
+  const std::string none = "Content-Length: 0\r\n";
+  EXPECT_EQ(status(get, ""), 405);
+  EXPECT_EQ(status(post, none), 403) << "no origin";
+  EXPECT_EQ(status(post, none + "Origin: http://elsewhere\r\n"), 403);
+  EXPECT_EQ(status(post, none + "Origin: null\r\n"), 403);
+  const std::string stranger = "POST /stop HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(status(stranger, none + "Origin: http://localhost\r\n"), 401) << "no token";
+  EXPECT_EQ(stops, 0);
+  EXPECT_EQ(status(post, none + "Origin: http://localhost\r\n"), 200);
+  EXPECT_EQ(stops, 1);
+  EXPECT_EQ(status("POST" + request("/status").substr(3), none + "Origin: http://localhost\r\n"), 405);
+  over = true;
+  loop.join();
+}
+
 TEST_F(PageServerTest, AListOfManyRangesIsNoHarm) {
   begin();
   const Descriptor client = connect();
@@ -219,7 +254,7 @@ TEST_F(PageServerTest, ASlowReaderGetsALongTextAndOneWhoStandsIsDropped) {
   std::atomic<bool> over{false};
   std::thread loop([&] {
     for (; !over; std::this_thread::sleep_for(1ms))
-      if (feed_.take_wanted().status) feed_.answer_status(text);
+      if (feed_.take_wanted().wants(Inquiry::status)) feed_.answer(Inquiry::status, text);
   });
   const Descriptor slow = connect(65536), stands = connect(4096);
   say(slow, request("/status"));

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "core/base/system/frame_stream.h"
 
@@ -53,8 +55,11 @@ std::vector<Message> one_of_each() {
           Retire{5},
           ChangeDue{true, true},
           HostLeaves{},
-          NewGeneration{{3, RankSet(2, 5)}},
-          Watch{200},
+          NewGeneration{{3, RankSet(2, 5)}}};
+}
+
+std::vector<Message> one_of_each_for_watchers() {
+  return {Watch{200},
           Observed{.rank = 3,
                    .now_ns = 7,
                    .clock_offset_ns = -8,
@@ -69,15 +74,23 @@ std::vector<Message> one_of_each() {
                    .spans = {{Phase::data, 9, 1, 2}, {Phase::garbage, 9, 2, 3}},
                    .curves = {{"loss", {{9, 0.5}, {10, 0.25}}}, {"", {}}}},
           Observed{.rank = 4, .cpu_seconds = 2},
-          HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}}};
+          HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}},
+          Request{6, RequestKind::timeline, "100 120 /tmp/a b.json"},
+          AnswerPart{6, 3, false, "words"}};
+}
+
+std::vector<Message> all_kinds() {
+  std::vector<Message> all = one_of_each();
+  std::ranges::copy(one_of_each_for_watchers(), std::back_inserter(all));
+  return all;
 }
 
 TEST(AgentMessage, ComesBackAsItWas) {
-  for (const Message& message : one_of_each()) EXPECT_EQ(decode(encode(message)), message) << message.index();
+  for (const Message& message : all_kinds()) EXPECT_EQ(decode(encode(message)), message) << message.index();
 }
 
 TEST(AgentMessage, EveryTruncationAndEveryExcessIsRefused) {
-  for (const Message& message : one_of_each()) {
+  for (const Message& message : all_kinds()) {
     Bytes bytes = encode(message);
     for (std::size_t length = 0; length < bytes.size(); ++length)
       EXPECT_FALSE(decode(ConstBytes(bytes).first(length))) << message.index() << " of " << length;
@@ -87,7 +100,7 @@ TEST(AgentMessage, EveryTruncationAndEveryExcessIsRefused) {
 }
 
 TEST(AgentMessage, FlippedBitsGiveAnotherMessageOrNone) {
-  for (const Message& message : one_of_each()) {
+  for (const Message& message : all_kinds()) {
     const Bytes bytes = encode(message);
     for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
       Bytes flipped = bytes;
@@ -125,6 +138,23 @@ TEST(AgentMessage, ObservationsOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(Observed{.has_training = true, .curves = {{std::string(65, 'x'), {}}}})));
   EXPECT_FALSE(decode(encode(HostLoad{.busy = -0.5})));
   EXPECT_FALSE(decode(encode(HostLoad{.cards = std::vector<HostLoad::Card>(kMostCards + 1)})));
+}
+
+TEST(AgentMessage, RequestsOutOfRangeAreRefused) {
+  EXPECT_FALSE(decode(encode(Request{1, static_cast<RequestKind>(3), ""})));
+  EXPECT_FALSE(decode(encode(Request{1, RequestKind::stacks, std::string(kLongestRequest + 1, 'x')})));
+  EXPECT_FALSE(decode(encode(AnswerPart{.rank = -1})));
+  EXPECT_FALSE(decode(encode(AnswerPart{.bytes = std::string(kLongestPart + 1, 'x')})));
+}
+
+TEST(AgentMessage, ATimelineIsAskedForInWords) {
+  const auto request = timeline_request_from(timeline_request_text({5, 25, "/a folder/trace.json"}));
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->first, 5u);
+  EXPECT_EQ(request->last, 25u);
+  EXPECT_EQ(request->path, "/a folder/trace.json");
+  for (const char* text : {"", "5", "5 25", "5 25 ", "25 5 /a", "5 5 /a", "-1 5 /a", "x 5 /a", "5  /a"})
+    EXPECT_FALSE(timeline_request_from(text)) << text;
 }
 
 TEST(AgentMessage, TheLongestObservationsFitIntoTheWindow) {

@@ -25,6 +25,16 @@ TEST(StopAfter, AsksOnceAndThenGivesUp) {
   EXPECT_FALSE(stop.next_time());
 }
 
+TEST(StopAfter, AsksAtAWish) {
+  StopAfter stop(30s, 10s);
+  stop.on_start(kJobBegin);
+  stop.ask_now(kJobBegin + 5s);
+  EXPECT_EQ(stop.next_act(kJobBegin + 5s), StopAct::ask);
+  stop.ask_now(kJobBegin + 6s);
+  EXPECT_EQ(stop.next_act(kJobBegin + 6s), StopAct::nothing) << "once";
+  EXPECT_EQ(stop.next_act(kJobBegin + 15s), StopAct::give_up);
+}
+
 TEST(StopAfter, NothingIsDueWithoutATimeOrAfterTheEnd) {
   StopAfter never(0s, 10s);
   never.on_start(kJobBegin);
