@@ -13,15 +13,21 @@ Sides of DistributedDataParallel: none, gloo, rueda, and shared: rueda after sha
 set_allocate_memory_from_process_group_for_comm().
 
 Between hosts, --card says the megabits a second that each host's network card carries. Then the table has `of the cards`: the bytes that the cards of
-rank 0's host sent, as a share of the bytes that they can carry in that time.
+rank 0's host sent, as a share of the bytes that they can carry in that time; `of bare streams`, the same as a share of the bytes that TCP alone sends
+there, from each host to the next one at once, measured before the steps.
 
     sudo build/bin/ruedarun --virtual-hosts 4 --rate 200mbit -np 8 .venv/bin/python bench/c10d_training.py --card 200 --wrapper ddp --sides rueda --model linear
 """
 
 import argparse
+import contextlib
 import datetime
+import fcntl
 import os
+import socket
 import statistics
+import struct
+import threading
 import time
 from pathlib import Path
 
@@ -35,6 +41,7 @@ from torch.nn.parallel import DistributedDataParallel
 import rueda.torch.distributed
 
 WORDS, HEAD = 30522, 64  # of BERT
+SIOCGIFADDR = 0x8915  # of linux/sockios.h
 SIDES = {"ddp": ["none", "gloo", "rueda", "shared"], "fsdp": ["gloo", "rueda", "allocated"]}
 BASE = {"ddp": "none", "fsdp": "gloo"}
 
@@ -122,6 +129,57 @@ def bytes_sent():
     return sum(int((card / "statistics/tx_bytes").read_text()) for card in cards)
 
 
+def card_addresses():
+    """The IPv4 address of each network card of this host, in the order of their names."""
+    addresses = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asks:
+        for _, card in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                name = card.encode()[:15]
+                addresses[card] = socket.inet_ntoa(fcntl.ioctl(asks.fileno(), SIOCGIFADDR, struct.pack("256s", name))[20:24])
+    return [addresses[card] for card in sorted(addresses) if card != "lo"]
+
+
+def bare_streams(seconds=3.0):
+    """Bytes a second that the cards of this host send, with headers, while each rank streams to the next one if that is on another host."""
+    hosts, mine = [None] * dist.get_world_size(), []
+    for address in card_addresses():
+        mine.append(socket.create_server((address, 0)))
+    dist.all_gather_object(hosts, [server.getsockname() for server in mine])
+    following = hosts[(dist.get_rank() + 1) % len(hosts)]
+    elsewhere = {address for address, _ in following}.isdisjoint({address for address, _ in hosts[dist.get_rank()]})
+    leaves = [socket.create_connection(address) for address in following] if elsewhere else []
+    before = hosts[dist.get_rank() - 1]
+    comes = [server.accept()[0] for server in mine] if {a for a, _ in before}.isdisjoint({a for a, _ in hosts[dist.get_rank()]}) else []
+    block, threads = bytes(1 << 20), []
+
+    def send(stream, until):
+        while time.perf_counter() < until:
+            stream.sendall(block)
+        stream.shutdown(socket.SHUT_WR)
+
+    def receive(stream):
+        while stream.recv(1 << 20):
+            pass
+
+    dist.barrier()
+    sent, began = bytes_sent(), time.perf_counter()
+    for stream in leaves:
+        threads.append(threading.Thread(target=send, args=(stream, began + seconds)))
+    for stream in comes:
+        threads.append(threading.Thread(target=receive, args=(stream,)))
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds - 0.2)  # until all streams still run
+    rate = (bytes_sent() - sent) / (time.perf_counter() - began)
+    for thread in threads:
+        thread.join()
+    for stream in [*leaves, *comes, *mine]:
+        stream.close()
+    dist.barrier()
+    return rate
+
+
 def measure(wrapper, options, groups):
     sides = {name: Side(wrapper, name, options, groups) for name in options.sides.split(",") if name in SIDES[wrapper]}
     for side in sides.values():
@@ -139,10 +197,11 @@ def measure(wrapper, options, groups):
             row["ratio"] = statistics.median(one / other for one, other in zip(base.times, side.times))
         if options.card:
             row["of_cards"] = side.sent * 8 / (options.card * 1e6 * side.seconds)
+            row["of_streams"] = side.sent / (options.stream_rate * side.seconds)
         rows.append(row)
         if dist.get_rank() == 0:
             ratio = f"   of {BASE[wrapper]} {row['ratio']:.3f}" if "ratio" in row else ""
-            ratio += f"   of the cards {row['of_cards']:.3f}" if "of_cards" in row else ""
+            ratio += f"   of the cards {row['of_cards']:.3f}   of bare streams {row['of_streams']:.3f}" if "of_cards" in row else ""
             print(f"{wrapper:5} {name:10} {row['step_ms']:9.1f} ms{ratio}", flush=True)
     return rows
 
@@ -179,6 +238,8 @@ def main():
     limit = datetime.timedelta(seconds=300)
     dist.init_process_group("rueda", timeout=limit)
     groups = {"rueda": dist.group.WORLD, "gloo": dist.new_group(backend="gloo", timeout=limit)}
+    if options.card:
+        options.stream_rate = statistics.median(bare_streams() for _ in range(3))
     rows = [row for wrapper in options.wrapper.split(",") for row in measure(wrapper, options, groups)]
     if dist.get_rank() == 0:
         print(f"{options.rounds} rounds of {options.steps} steps; load {os.getloadavg()[0]:.1f}")
