@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training loop in which one rank has a fault, for what_if.py and for tests of the live page.
+
+    ruedarun -np 3 faulty_training.py FAULT RANK [--milliseconds 8] [--after 60] [--steps 1000000]
+
+FAULT: none; data (the loader is slow), compute (the forward pass), garbage (collections of Python), stuck (for ever, in a lock), mismatch (another shape).
+It begins after so many steps, and takes that many milliseconds a step.
+"""
+
+import argparse
+import gc
+import threading
+import time
+
+import torch
+
+import rueda.torch as hvd
+
+
+class Samples(torch.utils.data.Dataset):
+    """Each takes half a millisecond, and more where the loader is slow."""
+
+    delay = 0.0
+
+    def __len__(self):
+        return 1 << 30
+
+    def __getitem__(self, index):
+        time.sleep(5e-4 + Samples.delay)
+        return torch.randn(64), torch.randn(1)
+
+
+def spin(seconds):
+    """Work for the processor that no other rank has."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+def objects_for(milliseconds):
+    """So many objects that a collection of garbage takes about that long."""
+    kept = []
+    while True:
+        kept.append([[[]] for _ in range(20_000)])
+        began = time.perf_counter()
+        gc.collect()
+        if (time.perf_counter() - began) * 1e3 >= milliseconds:
+            return kept
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fault", choices=["none", "data", "compute", "garbage", "stuck", "mismatch"])
+    parser.add_argument("rank", type=int)
+    parser.add_argument("--milliseconds", type=float, default=8)
+    parser.add_argument("--after", type=int, default=60, help="steps without a fault")
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    options = parser.parse_args()
+    hvd.init()
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    is_faulty = hvd.rank() == options.rank
+    kept = objects_for(options.milliseconds) if is_faulty and options.fault == "garbage" else []
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
+    loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=4))
+    for step in range(options.steps):
+        fault = options.fault if is_faulty and step >= options.after else "none"
+        Samples.delay = options.milliseconds / 4e3 if fault == "data" else 0.0
+        inputs, targets = next(loader)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        if fault == "compute":
+            spin(options.milliseconds / 1e3)
+        if fault == "garbage":
+            gc.collect()
+        if fault == "stuck":
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+        if fault == "mismatch":
+            hvd.allreduce(torch.ones(3), name="sum")
+        elif options.fault == "mismatch" and step >= options.after:
+            hvd.allreduce(torch.ones(4), name="sum")
+        loss.backward()
+        optimizer.step()
+        hvd.log({"loss": loss})
+    print(f"rank {hvd.rank()} has kept {len(kept)} lists")
+
+
+if __name__ == "__main__":
+    main()

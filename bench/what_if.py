@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How right the live page is: each fault of one rank, what the page says of it, and the same loop without the fault.
+
+    bench/what_if.py [--faults data,compute,garbage] [--milliseconds 2,8,20] [--ranks 3] [--seconds 10]
+
+`page`: the job would be so much faster without the rank's lateness. `truth`: it is so much faster without the fault.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RUEDARUN = ROOT / "build/bin/ruedarun"
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}, "PYTHONPATH": str(ROOT / "build/python")}
+
+
+def run(options, fault, milliseconds):
+    """Steps a second, and the status at the end."""
+    command = [RUEDARUN, "--page", "0", "-np", str(options.ranks), sys.executable, ROOT / "bench/faulty_training.py", fault, "1", "--milliseconds", str(milliseconds)]
+    with tempfile.TemporaryFile("w+") as errors:
+        job = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=errors, env=ENVIRONMENT)
+
+        def status():
+            done = subprocess.run([RUEDARUN, "--status", str(job.pid), "--json"], capture_output=True, text=True, check=True, timeout=30)
+            return json.loads(done.stdout)
+
+        def step(told):
+            return told["update"]["progress"]["step"]
+
+        try:
+            until = time.monotonic() + 60
+            before = {"update": {"progress": {"step": 0}}}
+            while step(before) < 100 and time.monotonic() < until:
+                time.sleep(0.5)
+                before = status()
+            began = time.monotonic()
+            time.sleep(options.seconds)
+            after = status()
+            return (step(after) - step(before)) / (time.monotonic() - began), after
+        except (subprocess.CalledProcessError, ValueError, KeyError) as error:
+            errors.seek(0)
+            raise SystemExit(f"what_if: the job with the fault {fault} does not run: {error}\n{errors.read()}") from error
+        finally:
+            job.terminate()
+            job.wait(timeout=60)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--faults", default="data,compute,garbage")
+    parser.add_argument("--milliseconds", default="2,8,20")
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10)
+    options = parser.parse_args()
+    print(f"{'fault':8} {'ms':>4} {'steps/s':>8} {'without':>8} {'truth':>8} {'page':>8}  of truth  named")
+    for fault in options.faults.split(","):
+        for milliseconds in map(float, options.milliseconds.split(",")):
+            fast, _ = run(options, "none", milliseconds)
+            slow, told = run(options, fault, milliseconds)
+            truth = (fast / slow - 1) * 100
+            late = told["update"].get("late", {})
+            page = next((each["faster_percent"] for each in late.get("what_if", []) if each["rank"] == 1), 0.0)
+            named = re.search(r"waiting for (.*)", told["update"]["line"]["text"])
+            print(f"{fault:8} {milliseconds:4.0f} {slow:8.1f} {fast:8.1f} {truth:6.0f} % {page:6.0f} % {page / truth if truth else 0:9.2f}  {named.group(1) if named else '-'}",
+                  flush=True)
+    print(f"load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

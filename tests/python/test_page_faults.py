@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fault of one rank is named right, on the page and in the terminal: both tell what ruedarun --status tells."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BIN = Path(os.environ["RUEDA_BIN"])
+PROGRAM = Path(__file__).parents[2] / "bench/faulty_training.py"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")}
+
+
+@contextlib.contextmanager
+def job(folder, *words, ranks=3, options=()):
+    """Gives a function that returns the status of a job with a fault."""
+    folder.chmod(0o700)
+    environment = {**ENVIRONMENT, "XDG_RUNTIME_DIR": str(folder)}
+    started = subprocess.Popen([BIN / "ruedarun", "--page", "0", *options, "-np", str(ranks), sys.executable, PROGRAM, *map(str, words)], env=environment, cwd=folder,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def status(*flags):
+        done = subprocess.run([BIN / "ruedarun", "--status", str(started.pid), *flags], env=environment, capture_output=True, text=True, timeout=60)
+        return done.stdout
+
+    try:
+        yield status
+    finally:
+        started.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.communicate(timeout=30)
+        started.kill()
+        started.communicate()
+
+
+def wait_for(status, is_so, seconds=90):
+    until, told = time.monotonic() + seconds, {}
+    while time.monotonic() < until:
+        with contextlib.suppress(ValueError):
+            told = json.loads(status("--json"))
+            if is_so(told):
+                return told
+        time.sleep(0.3)
+    raise AssertionError(told)
+
+
+@pytest.mark.parametrize("fault, phase", [("data", "data"), ("compute", "forward"), ("garbage", "garbage")])
+def test_a_late_rank_is_named_with_its_phase(tmp_path, fault, phase):
+    words = f"waiting for rank 1 ({phase})"
+    with job(tmp_path, fault, 1, "--milliseconds", 12) as status:
+        told = wait_for(status, lambda told: words in told["update"]["line"]["text"])
+        assert words in status()
+        told = wait_for(status, lambda told: told["update"]["late"]["what_if"])
+        late = next(rank for rank in told["update"]["late"]["ranks"] if rank["rank"] == 1)
+        assert late["phase"] == phase and late["since_step"] >= 40, late
+        assert [each["rank"] for each in told["update"]["late"]["what_if"]] == [1]
+        assert any(event["kind"] == "late" and event["rank"] == 1 for event in told["update"]["events"]), told["update"]["events"]
+
+
+def test_a_stuck_rank_is_named(tmp_path):
+    with job(tmp_path, "stuck", 2) as status:
+        told = wait_for(status, lambda told: told["update"]["line"]["text"].startswith("stalled"))
+        assert "rank 2" in told["update"]["line"]["text"] and "forward" in told["update"]["line"]["text"]
+        assert "the others wait for rank 2 (forward)" in status()
+
+
+def test_without_a_fault_nobody_is_named(tmp_path):
+    with job(tmp_path, "none", 0) as status:
+        told = wait_for(status, lambda told: told["update"]["progress"]["step"] > 300)
+        assert told["update"]["late"]["what_if"] == [], told["update"]["late"]
