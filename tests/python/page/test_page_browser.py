@@ -88,7 +88,8 @@ def test_each_element_follows_the_feed(opened):
     job, _, tab = opened()
     tab.wait_for(f"{text('line')}.startsWith('running, step ')")
     for changing in ("document.title", text("line"), text("progress-words"), "document.querySelector('[data-tag=loss] .last').innerText",
-                     "document.getElementById('progress').getAttribute('aria-valuetext')", text("hosts-rows"), text("late-rows"), f"{STREAM}.frames"):
+                     "document.getElementById('progress').getAttribute('aria-valuetext')", text("hosts-rows"), text("late-rows"), text("plan-rows"), text("plan-settings"),
+                     f"{STREAM}.frames"):
         before = tab.evaluate(changing)
         tab.wait_for(f"{changing} !== {before!r}" if isinstance(before, str) else f"{changing} > {before}")
     assert [row.split("\n")[0] for row in rows(tab, "curves-list")] == ["loss", "learning rate", "samples/s", "gradient norm", "evaluation/f1"]
@@ -283,6 +284,21 @@ def test_cards_without_a_limit_show_bytes_and_idle_ones_are_folded(opened):
     job.idle_cards = list(cards)  # what has carried something stays
     tab.wait_for("document.querySelector('#hosts-rows .meter').innerText === '↑ 0 B/s'")
     assert tab.evaluate("document.querySelectorAll('#hosts-rows .card').length") == 3
+
+
+def test_plans_are_shown_with_their_route_and_cost(opened):
+    job, _, tab = opened(SimulatedJob(ranks=4, step_seconds=0.1))
+    tab.wait_for("document.getElementById('plan-rows').children.length === 8")
+    first = rows(tab, "plan-rows")[0].split("\t")
+    assert first[0].split() == ["allreduce", "float32"] and first[1:4] == ["≤ 16 MiB", "shared memory, in place and TCP, ring", "fp16"]
+    assert first[5:] == ["38.0", "4.51 ms", "3.28 ms", "90 %"] and first[4].endswith(", 10 a second"), first
+    assert tab.evaluate(text("plan-settings")).startswith("Tensors are fused up to 64 MiB, and wait for others 1.00 ms at most. Messages have up to 256 KiB. The tuner has")
+    tab.evaluate("document.getElementById('plan-all').click()")
+    tab.wait_for("document.getElementById('plan-rows').children.length === 12")
+    assert tab.evaluate(text("plan-all")) == "Show the 8 with the most time"
+    assert tab.evaluate("document.getElementById('plan-device').hidden")
+    job.predicts = False
+    tab.wait_for("getComputedStyle(document.querySelector('#plan .model')).display === 'none'")
 
 
 def test_the_keyboard_reaches_and_works_everything(opened):

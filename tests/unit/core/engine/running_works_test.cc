@@ -25,6 +25,7 @@ class ScriptedWork final : public Work {
   Step step() override { return script_.step(); }
   void abandon() override { script_.abandoned = true; }
   std::string_view phase() const override { return "acting"; }
+  PlanRoute route() const override { return {.between = "by the script"}; }
 
  private:
   Script& script_;

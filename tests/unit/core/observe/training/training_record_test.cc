@@ -299,6 +299,11 @@ TEST(TrainingPage, AnyBytesAreReadWithinBounds) {
       EXPECT_LE(curve.tag.size(), TrainingPage::kTagBytes);
       EXPECT_LE(curve.points.size(), TrainingPage::kPoints);
     }
+    EXPECT_LE(reading->routes.size(), TrainingPage::kRoutes);
+    for (const CountedRoute& route : reading->routes) {
+      EXPECT_LT(static_cast<int>(route.kind.operation), kOperationCount);
+      EXPECT_LE(route.kind.backend.size(), TrainingPage::kBackendBytes);
+    }
   }
 }
 
