@@ -82,7 +82,7 @@ TEST(RankObserver, TellsRoutesWithNewPlansOnceASecond) {
   const auto count = [&](std::uint64_t bytes) { counter.count({.backend = "tcp", .bytes = bytes}); };
   for (int size = 0; size < 60; ++size) count(std::uint64_t{1} << size);
   RankObserver observer(0);
-  observer.use(*MappedTraining::map(copy_of(record.descriptor())));
+  observer.use(*SealedMemory::map(copy_of(record.descriptor()), sizeof(TrainingPage)));
   const auto routes = [&](Time now, pid_t process) {
     observer.look(process, now);
     std::vector<CountedRoute> all;
