@@ -64,17 +64,16 @@ export class Plan {
   }
 
   makeRow({ operation, dtype, size, route, sent_as: sentAs }) {
-    const row = node("tr"), head = node("th", "", operation), share = node("td", "wide");
+    const row = node("tr"), head = node("th", "", `${operation} `), share = node("td", "wide");
     head.scope = "row";
     head.append(node("span", "note", dtype));
     share.append(bar("bar slim"), node("span"));
-    row.append(head, node("td", "", `≤ ${size}`), node("td", "route", route), node("td", "", sentAs === "none" ? "" : sentAs),
-               ...Array.from({ length: 3 }, () => node("td")), node("td", "model"), share);
+    row.append(head, node("td", "", `≤ ${size}`), node("td", "", sentAs === "none" ? route : `${route}, as ${sentAs}`), ...Array.from({ length: 3 }, () => node("td")), node("td", "model"), share);
     return row;
   }
 
   refresh(row, { plans, ranks, tensors, per_s: perSecond, mean_us: mean, fastest_us: fastest, recent_us: recent, ends_on_device: device, predicted_us: predicted, share }) {
-    const [, , , , times, fused, took, model, part] = row.children;
+    const [, , , times, fused, took, model, part] = row.children;
     setText(times, `${count(plans / ranks)}${perSecond ? `, ${Number(perSecond.toPrecision(2))} a second` : ""}`);
     setText(fused, (tensors / plans).toFixed(1));
     setText(took, `${microseconds(recent ?? mean)}${device ? " *" : ""}`);
