@@ -8,6 +8,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "core/observe/training/training_record.h"
+
 namespace rueda {
 namespace {
 
@@ -99,6 +101,26 @@ TEST_F(WorksTest, ThereAreAtMostSoMany) {
   EXPECT_EQ(completed_.at("1"), Status{});
   start();
   EXPECT_TRUE(works_.phase_of(3));
+}
+
+TEST_F(WorksTest, OnlyWhatIsDoneIsCountedByItsRoute) {
+  const auto counted = [] {
+    std::uint64_t plans = 0;
+    for (const CountedRoute& route : read_training_page(TrainingRecord::of_process().page())->routes)
+      if (route.kind.backend == "scripted" && route.kind.between == "by the script")
+        plans += route.count.plans;
+    return plans;
+  };
+  observer_.begin({}, {});
+  for (std::uint64_t number : {1, 2}) call(number);
+  start();
+  will(1, Work::Step::done);
+  will(2, Work::Step::given_up);
+  works_.step(now_);
+  works_.abort(2, first_);
+  works_.step(now_);
+  EXPECT_EQ(completed_.size(), 2U);
+  EXPECT_EQ(counted(), 1U);
 }
 
 TEST_F(WorksTest, TwoWithMessagesThatLookAlikeDoNotRunTogether) {
