@@ -28,7 +28,7 @@ std::vector<std::int64_t> numbers_in(const fs::path& path) {
   return numbers;
 }
 
-// Whether this group's limit is the least so far.
+// Returns true if this limit is the least so far.
 bool take_less(std::int32_t& least, std::int64_t quota, std::int64_t period) {
   if (quota <= 0 || period <= 0) return false;
   const auto millicores = static_cast<std::int32_t>(std::max<std::int64_t>(1, 1000 * quota / period));

@@ -23,8 +23,8 @@ struct GpuLoad {
 };
 
 // Purpose: asks NVML once a second, in a thread of its own, since a driver may take seconds. The thread
-// begins with the first read(), rests while nobody reads, and ends where there is no NVML. It outlives this
-// object if it has to. Owned by the agent's thread.
+// begins with the first read(), rests while nobody reads, and ends without NVML. It may outlive this
+// object. Owned by the agent's thread.
 class GpuWatch {
  public:
   // `library`: of NVML; another one in tests.

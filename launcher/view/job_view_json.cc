@@ -216,7 +216,7 @@ json JobView::late_as_json() const {
   return rueda::as_json(analysis);
 }
 
-// Rank 0 first. Those that are not in the job any more count.
+// Rank 0 first. Ranks that have left the job count, too.
 std::vector<const RankPlans*> JobView::plans() const {
   std::vector<const RankPlans*> list;
   for (const auto& [number, rank] : ranks_)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Plans of a job: by which ways they move, and how long they take.
+// The Plans of a job: their routes, and the times that they take.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ std::vector<PlanSum> sums_of(const std::vector<const RankPlans*>& ranks);
 std::string route_in_words(const RouteKind& kind);
 // "0 B", "1 MiB": the most bytes of a size class.
 std::string size_in_words(std::uint8_t size_class);
-// `rank_0`, which decides, comes first. Null where no rank has told of its Plans.
+// Rank 0, which decides, comes first. Null if no rank has told of its Plans.
 nlohmann::json plan_as_json(const std::vector<const RankPlans*>& ranks);
 // As a table, from that JSON.
 std::string plan_text(const nlohmann::json& plan);

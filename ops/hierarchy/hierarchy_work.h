@@ -58,7 +58,7 @@ class HierarchyWork : public StagedWork {
   virtual void find_in_place(std::span<std::byte* const> /*offers*/) {}  // first; may be repeated
   virtual void collect_in_place(std::size_t /*chunk*/) {}
   virtual void spread_in_place(std::size_t /*chunk*/) {}
-  // The way of all journeys, also where this rank owns no slice.
+  // The way of all journeys, also for a rank that owns no slice.
   virtual PlanRoute journeys() const = 0;
 
   bool owns(std::size_t chunk, std::size_t slice) const {

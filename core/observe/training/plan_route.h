@@ -44,7 +44,7 @@ struct RouteCount {
   bool operator==(const RouteCount&) const = default;
 };
 
-// What rank 0 decides by. A plain value.
+// The values by which rank 0 decides. A plain value.
 struct PlanSettings {
   std::uint64_t fusion_threshold = 0;  // bytes; 0: this process has begun no job
   std::uint64_t linger = 0;            // nanoseconds

@@ -34,8 +34,8 @@ class RouteCounter {
   RouteCounter& operator=(const RouteCounter&) = delete;
   ~RouteCounter();
 
-  // Before that it counts nothing. The record outlives this. Whether this Runtime is the first one that lives
-  // in its process.
+  // Before that it counts nothing. The record outlives this. Returns true if this is the first living Runtime
+  // of its process.
   bool begin(TrainingRecord& record, const TuningParameters& parameters);
   // About 10 ns; more for the first Plan of a kind.
   void count(const EndedPlan& plan);

@@ -58,7 +58,7 @@ PlanSettings settings_of(const TrainingPage& page) {
           .tuner_words = text_of(page.verdict)};
 }
 
-// Nothing where a byte names no enumerator.
+// Nothing if a byte names no enumerator.
 std::optional<RouteKind> kind_of(const TrainingPage::Route& route) {
   using Page = TrainingPage;
   const auto words = route.kind.read();

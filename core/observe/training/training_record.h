@@ -43,7 +43,7 @@ class TrainingRecord {
   TrainingPage::Route* take_route(const RouteKind& kind);
   void give_back(const TrainingPage::Route& route);
   void count_unrouted();
-  // Of several owners the first one counts, until it gives the settings back. Whether it is this one.
+  // Of several owners the first one counts, until it gives the settings back. Returns true for that one.
   bool use_settings(const void* owner, const PlanSettings& settings);
   void give_back_settings(const void* owner);
 

@@ -22,8 +22,8 @@ bool is_watched() {
 
 bool is_training_loop() { return is_watched() && (::gettid() == ::getpid() || current_backward_pass() >= 0); }
 
-// A DistributedDataParallel puts its wait for all gradients behind the pass. So what is put there before is
-// called before it, and what that puts there is called after it.
+// A DistributedDataParallel waits for its gradients in an action at the end of the pass, which it adds later
+// than this one. So this one runs before it, and the inner one after it.
 void mark_wait_behind_pass() {
   at_end_of_backward_pass([] {
     TrainingRecord::of_process().begin_phase(Phase::wait);

@@ -11,8 +11,9 @@ namespace rueda {
 // All of this does nothing in a process that ruedarun has not started, and in threads beside the training
 // loop: other threads than the main one count in a backward pass only.
 
-// A group's operation begins. In a backward pass it reduces gradients: the phase is `backward` from the first
-// one on, and `wait` from the end of the pass until what runs there has its results.
+// A group's operation begins. In a backward pass it reduces gradients. From the first one on, the phase is
+// `backward`. From the end of the pass on, it is `wait`, until the actions behind the pass have their
+// results.
 void mark_group_operation();
 
 // Purpose: this thread waits for operations of a group. On its stack.

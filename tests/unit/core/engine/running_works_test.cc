@@ -103,7 +103,7 @@ TEST_F(WorksTest, ThereAreAtMostSoMany) {
   EXPECT_TRUE(works_.phase_of(3));
 }
 
-TEST_F(WorksTest, OnlyWhatIsDoneIsCountedByItsRoute) {
+TEST_F(WorksTest, OnlyADoneWorkIsCountedByItsRoute) {
   const auto counted = [] {
     std::uint64_t plans = 0;
     for (const CountedRoute& route : read_training_page(TrainingRecord::of_process().page())->routes)

@@ -21,7 +21,7 @@ std::vector<GpuLoad> answers_of(GpuWatch& watch, int busy_above) {
   return {};
 }
 
-TEST(GpuWatch, TellsWhatEachDeviceKnows) {
+TEST(GpuWatch, TellsTheAnswersOfEachDevice) {
   GpuWatch watch(RUEDA_FAKE_NVML_LIBRARY);
   const std::vector<GpuLoad> gpus = answers_of(watch, 0);
   ASSERT_EQ(gpus.size(), 2U);

@@ -90,7 +90,7 @@ TEST(PlanView, APageOfAnotherProcessBeginsAnew) {
   EXPECT_FALSE(plan_as_json({&rank})["routes"][0].contains("per_s"));
 }
 
-TEST(PlanView, SaysWhatIsPredictedAndWhatIsTuned) {
+TEST(PlanView, SaysPredictionsAndTheTuner) {
   RankPlans rank;
   CountedRoute told = route(0, kLong, 8, 150'000);
   told.count.predicted_plans = 4;

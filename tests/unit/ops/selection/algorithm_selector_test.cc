@@ -51,7 +51,7 @@ TEST(PairedBytes, AreThoseOfTheQuickest) {
   }
 }
 
-TEST(AlgorithmSelector, PredictsWhatItDecidesBy) {
+TEST(AlgorithmSelector, PredictsByTheModelOfItsDecision) {
   const LinkCosts costs{50e-6, 40e-9};
   AlgorithmSelector selector("tcp", Config());
   Plan plan;

@@ -110,7 +110,7 @@ TEST(RouteCounter, TheNextRuntimeGoesOnAndOneBesideHasItsOwn) {
   EXPECT_EQ(reading_of(record).settings.fusion_threshold, 1U) << "those of the first";
 }
 
-TEST(RouteCounter, WhatFindsNoRoomIsCountedAsThat) {
+TEST(RouteCounter, PlansWithoutRoomAreCounted) {
   TrainingRecord record;
   RouteCounter counter;
   counter.begin(record, {});
