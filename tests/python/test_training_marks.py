@@ -221,6 +221,13 @@ for step in found[2:]:
 """), tmp_path)
 
 
+def test_steps_that_the_program_counts_are_not_counted_twice(tmp_path):
+    trained(GROUPS.replace("MODEL", """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+""").replace("    private.step()\n    optimizer.step()\n    private.step()", "    optimizer.step()\n    hvd.end_step()").replace("CHECK", ""), tmp_path)
+
+
 def test_a_fully_sharded_model_of_torch_marks_its_steps(tmp_path):
     trained(GROUPS.replace("MODEL", """
 from torch.distributed.fsdp import fully_shard

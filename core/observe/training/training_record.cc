@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "core/base/system/fork_guard.h"
 #include "core/base/system/sealed_file.h"
@@ -139,6 +140,24 @@ void TrainingRecord::end_step() {
   store_word(page_->step, ++step_);
 }
 
+void TrainingRecord::end_unmarked_step() {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  turn_to(Phase::forward);
+  if (program_counts_) return;
+  counted_unmarked_ = true;
+  store_word(page_->step, ++step_);
+}
+
+void TrainingRecord::end_step_of_program() {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  program_counts_ = true;
+  if (std::exchange(counted_unmarked_, false)) return;
+  turn_to(Phase::forward);
+  store_word(page_->step, ++step_);
+}
+
 TrainingPage::Curve* TrainingRecord::find_curve(std::string_view tag) {
   const std::uint64_t made = load_word(page_->curves_made);
   for (std::uint64_t i = 0; i < made; ++i) {
@@ -221,6 +240,7 @@ TrainingPage::Route* TrainingRecord::take_route(const RouteKind& kind) {
 }
 
 void TrainingRecord::give_back(const TrainingPage::Route& route) {
+  if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
   routes_taken_.reset(static_cast<std::size_t>(&route - page_->routes.data()));
 }
@@ -251,6 +271,7 @@ bool TrainingRecord::use_settings(const void* owner, const PlanSettings& setting
 }
 
 void TrainingRecord::give_back_settings(const void* owner) {
+  if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
   if (settings_owner_ == owner) settings_owner_ = nullptr;
 }

@@ -32,6 +32,10 @@ class TrainingRecord {
   void leave_phase(Phase phase, Phase next);
   // Counts the step, and begins `forward`.
   void end_step();
+  // The same where nobody has said that the step is over: it counts unless the program counts its steps.
+  void end_unmarked_step();
+  // The program counts this step. It counts once if it has been counted unmarked.
+  void end_step_of_program();
   // A negative step is the present one.
   void log(std::string_view tag, double value, std::int64_t step);
   // A negative number of `steps_done` leaves the count as it is.
@@ -67,6 +71,8 @@ class TrainingRecord {
   Phase phase_ = Phase::other;
   std::int64_t since_ns_;
   std::uint64_t step_ = 0;
+  bool program_counts_ = false;
+  bool counted_unmarked_ = false;  // since the program has counted
   std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free
   std::bitset<TrainingPage::kRoutes> routes_taken_;
   const void* settings_owner_ = nullptr;

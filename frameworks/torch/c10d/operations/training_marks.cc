@@ -56,7 +56,7 @@ void mark_step_begin() {
 }
 
 void mark_step_end() {
-  if (is_training_loop() && has_reduced.exchange(false)) TrainingRecord::of_process().end_step();
+  if (is_training_loop() && has_reduced.exchange(false)) TrainingRecord::of_process().end_unmarked_step();
 }
 
 }  // namespace rueda

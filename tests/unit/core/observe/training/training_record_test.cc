@@ -76,6 +76,22 @@ TEST(TrainingRecord, AStepWithoutOtherMarksIsASpan) {
   EXPECT_EQ(read(record).step, 3U);
 }
 
+TEST(TrainingRecord, AProgramThatCountsItsStepsIsBelieved) {
+  TrainingRecord record;
+  record.end_unmarked_step();
+  record.end_unmarked_step();
+  EXPECT_EQ(read(record).step, 2U);
+  record.end_step_of_program();
+  EXPECT_EQ(read(record).step, 2U) << "it has been counted";
+  record.begin_phase(Phase::step);
+  record.end_unmarked_step();
+  EXPECT_EQ(read(record).phase, Phase::forward);
+  EXPECT_EQ(read(record).step, 2U) << "the program will count it";
+  record.end_step_of_program();
+  record.end_step_of_program();
+  EXPECT_EQ(read(record).step, 4U);
+}
+
 TEST(TrainingRecord, TheCursorGivesOnlyNewSpans) {
   TrainingRecord record;
   record.begin_phase(Phase::data);
