@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What observing costs: all that the background thread tells about one tensor, by tensors in flight and
-// tensors in a Plan. Time is for one tensor. And the marks of a training loop: of a step, a scalar, and a
-// reading of 100 new spans and 10 new points with these.
+// tensors in a Plan. Time is for one tensor. The count of a Plan by its route, alone. And the marks of a
+// training loop: of a step, a scalar, and a reading of 100 new spans and 10 new points with these.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -50,14 +50,14 @@ void observe(Observer& observer, const Step& step) {
     for (std::string_view phase : {"packing tensors", "reducing around the ring", "reducing around the ring",
                                    "reducing around the ring", "unpacking tensors"})
       observer.doing(plan, phase);
-    observer.finished(plan);
+    observer.finished(plan, {.route = {.between = "ring"}, .backend = "tcp", .bytes = 4096});
     for (const Flight& flight : carried) observer.completed(step.requests[next++], flight, true);
   }
 }
 
 void run(benchmark::State& state, const std::string& timeline) {
   Observer observer;
-  observer.begin({0, 1, "host", 1, 0, 0, 0}, 64 << 20);
+  observer.begin({0, 1, "host", 1, 0, 0, 0}, {.fusion_threshold = 64 << 20});
   if (!timeline.empty() && !observer.timeline().start(timeline, false).ok()) {
     state.SkipWithError("cannot write the timeline");
     return;
@@ -90,6 +90,23 @@ void marks_of_a_step(benchmark::State& state) {
   }
 }
 
+// A Plan in its Route; kinds take turns.
+void counted_plan(benchmark::State& state) {
+  TrainingRecord record;
+  RouteCounter counter;
+  counter.begin(record, {});
+  std::uint64_t bytes = 1;
+  for (auto _ : state) {
+    bytes = bytes >= 1 << 20 ? 1 : bytes * 2;
+    counter.count({.route = {.inside = "staged", .between = "ring"},
+                   .backend = "hierarchy-tcp",
+                   .tensors = 1,
+                   .bytes = bytes,
+                   .nanoseconds = 1000,
+                   .predicted = 1000});
+  }
+}
+
 void logged_scalar(benchmark::State& state) {
   TrainingRecord record;
   for (int tag = 0; tag < 10; ++tag) record.log("train/tag_" + std::to_string(tag), 0, 0);
@@ -112,6 +129,7 @@ void read_new_marks(benchmark::State& state) {
 BENCHMARK(recorder_and_metrics)->Args({1, 1})->Args({160, 1})->Args({160, 40})->UseRealTime();
 BENCHMARK(and_timeline)->Args({1, 1})->Args({160, 1})->Args({160, 40})->UseRealTime();
 BENCHMARK(marks_of_a_step);
+BENCHMARK(counted_plan);
 BENCHMARK(logged_scalar);
 BENCHMARK(read_new_marks);
 

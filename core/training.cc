@@ -25,6 +25,6 @@ void describe_training(std::int64_t total_steps, std::int64_t samples_per_step, 
                                        static_cast<std::uint64_t>(samples_per_step), steps_done);
 }
 
-void end_step() { TrainingRecord::of_process().end_step(); }
+void end_step() { TrainingRecord::of_process().end_step_of_program(); }
 
 }  // namespace rueda

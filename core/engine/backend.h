@@ -36,6 +36,9 @@ class Backend {
   virtual std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) = 0;
   // Whether the Work of such a Plan heeds the `flow` of its first entry.
   virtual bool flows(const Plan&) const { return false; }
+  // The seconds that the Work of such a Plan takes by this backend's cost model. 0: it has none, or none on
+  // this rank.
+  virtual double predicted_seconds(const Plan&) const { return 0; }
   // Runs in every turn, for example to check for device errors after Works are over. Throws an error that
   // ends the job. After the job has failed it runs with `failed`, and does not throw.
   virtual void tend(bool failed) { static_cast<void>(failed); }

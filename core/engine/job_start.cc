@@ -14,7 +14,6 @@
 #include "core/engine/clock_exchange.h"
 #include "core/engine/lost_peers.h"
 #include "core/engine/submissions/work_failure.h"
-#include "core/observe/training/training_record.h"
 #include "rueda/version.h"
 
 namespace rueda {
@@ -125,10 +124,12 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
   job.early = std::move(exchange.early);
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;
-  TrainingRecord::of_process().set_clock_offset(clock.offset_ns);
+  const Config& config = components.config;
   shared.observer.begin({components.rank, components.size, components.host, getpid(), clock.offset_ns,
                          clock.origin_ns, clock.epoch_us},
-                        components.config.fusion_threshold);
+                        {.fusion_threshold = config.fusion_threshold,
+                         .linger = from_seconds(config.cycle_time * 1e-3),
+                         .chunk_bytes = config.ring_chunk});
 }
 
 }  // namespace

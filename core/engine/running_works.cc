@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -90,8 +91,7 @@ bool RunningWorks::step(Time now) {
         }
         if (step == Work::Step::done || step == Work::Step::given_up) {
           running->done = step == Work::Step::done;
-          running->work.reset();
-          observer_.finished(running->plan);
+          finish(*running);
         }
         if (step != Work::Step::waiting) {
           running->moved = now;
@@ -112,6 +112,20 @@ bool RunningWorks::step(Time now) {
     in_vain = moves ? 0 : in_vain + static_cast<int>(running_.size());
   }
   return started || moved;
+}
+
+void RunningWorks::finish(Called& running) {
+  if (!running.done) {
+    running.work.reset();
+    return observer_.finished(running.plan);
+  }
+  const Backend& backend = *backends_[running.plan.backend];
+  EndedPlan ended{.route = running.work->route(), .backend = backend.name()};
+  running.work.reset();
+  for (const Entry& entry : running.entries) ended.bytes += entry.flight.bytes;
+  if (const double seconds = backend.predicted_seconds(running.plan); seconds > 0)
+    ended.predicted = std::llround(seconds * 1e9);
+  observer_.finished(running.plan, ended);
 }
 
 void RunningWorks::abort(std::uint64_t plan, const Status& status) {

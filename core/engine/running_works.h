@@ -76,6 +76,7 @@ class RunningWorks {
   bool can_start() const;
   void start(Time now);
   void fail(Called& running, const WorkFailure& failure);
+  void finish(Called& running);
   static std::string_view phase(const Called& running);
 
   const Backends& backends_;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/engine/submissions/work_failure.h"
+#include "core/observe/training/plan_route.h"
 #include "rueda/types.h"
 
 namespace rueda {
@@ -32,6 +33,8 @@ class Work {
   // Names the next step for reports and timelines, by a string that lives for ever. Its first word, such as
   // packing, reducing or unpacking, names the phase.
   virtual std::string_view phase() const = 0;
+  // How it has moved its data. Asked when it is done.
+  virtual PlanRoute route() const = 0;
 };
 
 }  // namespace rueda

@@ -24,9 +24,12 @@ const std::string& shown_name(const Request& request, std::string&& room = {}) {
 
 }  // namespace
 
-void Observer::begin(const TraceIdentity& identity, std::int64_t fusion_threshold) {
+void Observer::begin(const TraceIdentity& identity, const TuningParameters& parameters) {
   recorder_.identify(identity.rank);
-  metrics_.begin(identity.rank, identity.size, identity.host, fusion_threshold);
+  metrics_.begin(identity.rank, identity.size, identity.host, parameters.fusion_threshold);
+  // Another group of ranks may have another rank 0.
+  TrainingRecord& record = TrainingRecord::of_process();
+  if (routes_.begin(record, parameters)) record.set_clock_offset(identity.clock_offset_ns);
   timeline_.set_identity(identity);
 }
 
@@ -95,13 +98,27 @@ void Observer::doing(const Plan& plan, std::string_view phase) {
   timeline_.push(event);
 }
 
-void Observer::finished(const Plan& plan) {
+void Observer::finished(const Plan& plan) { end(plan); }
+
+void Observer::finished(const Plan& plan, const EndedPlan& how) {
+  EndedPlan ended = how;
+  ended.nanoseconds = end(plan);
+  ended.operation = plan.operation;
+  ended.dtype = plan.dtype;
+  ended.tensors = plan.tensors.size();
+  routes_.count(ended);
+}
+
+// Returns the nanoseconds of its Work.
+std::int64_t Observer::end(const Plan& plan) {
   recorder_.doing("between operations");
   metrics_.plan_ended();
   const auto run = find(plan);
-  if (run == runs_.end()) return;
-  metrics_.data.add(monotonic_ns() - run->started_ns);
+  if (run == runs_.end()) return 0;
+  const std::int64_t took = monotonic_ns() - run->started_ns;
+  metrics_.data.add(took);
   runs_.erase(run);
+  return took;
 }
 
 void Observer::completed(const Request& request, const Flight& flight, bool ok) {
@@ -126,6 +143,7 @@ void Observer::agreed(Negotiator& negotiator) {
   if (tuner == nullptr) return;
   const TunerNews news = tuner->take_news();
   metrics_.use(news.parameters);
+  routes_.heard(news);
   for (const TuningRecord& record : news.records) tuning_log_.write(record);
 }
 

@@ -13,6 +13,7 @@
 #include "core/observe/metrics.h"
 #include "core/observe/recorder.h"
 #include "core/observe/timeline.h"
+#include "core/observe/training/route_counter.h"
 #include "core/observe/tuning_log.h"
 
 namespace rueda {
@@ -24,7 +25,7 @@ namespace rueda {
 class Observer {
  public:
   // Before anything else, and before other threads ask.
-  void begin(const TraceIdentity& identity, std::int64_t fusion_threshold);
+  void begin(const TraceIdentity& identity, const TuningParameters& parameters);
 
   Flight submitted(const Request& request);
   void planned(const Plan& plan);                        // it has arrived
@@ -32,7 +33,9 @@ class Observer {
   void started(const Plan& plan);                        // it has a Work
   void started(const Flight& flight);                    // the tensor's Plan has
   void doing(const Plan& plan, std::string_view phase);
-  void finished(const Plan& plan);  // its Work is done
+  void finished(const Plan& plan);  // its Work is over
+  // The same, and it is done. `how` has the route, the backend, the bytes and the prediction.
+  void finished(const Plan& plan, const EndedPlan& how);
   void completed(const Request& request, const Flight& flight, bool ok);
   void agreed(Negotiator& negotiator);  // it has heard or said something
   void turned();                        // a round of the background thread that moved something
@@ -54,11 +57,13 @@ class Observer {
     std::string_view phase;       // the last one told to the timeline
   };
   std::deque<Run>::iterator find(const Plan& plan);
+  std::int64_t end(const Plan& plan);
 
   Recorder recorder_;
   Metrics metrics_;
   Timeline timeline_;
   TuningLog tuning_log_;
+  RouteCounter routes_;
   std::uint64_t cache_hits_ = 0;  // counted so far
   std::uint64_t cache_misses_ = 0;
   std::int64_t planned_ns_ = 0;  // the Plan that arrived last

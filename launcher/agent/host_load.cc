@@ -2,35 +2,24 @@
 #include "launcher/agent/host_load.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "core/base/number.h"
 #include "launcher/system/descriptor.h"
+#include "launcher/system/machine.h"
 
 namespace rueda {
 namespace {
 
 constexpr double kBytesPerMegabit = 125'000;
-constexpr double kWholeCore = 100'000;  // microseconds of a period, as most kernels have it
-
-std::set<int> processors_of_process() {
-  std::set<int> processors;
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return processors;
-  for (int number = 0; number < CPU_SETSIZE; ++number)
-    if (CPU_ISSET(number, &set)) processors.insert(number);
-  return processors;
-}
 
 struct Ticks {
   std::uint64_t busy = 0, all = 0;
@@ -71,53 +60,25 @@ std::string first_word(const std::string& text) {
   return word;
 }
 
-// "Name:  123 kB" lines, in bytes.
-std::map<std::string, std::uint64_t> amounts_in(const std::string& text) {
-  std::map<std::string, std::uint64_t> amounts;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t kilobytes = 0;
-    if (words >> name >> kilobytes) amounts[name] = kilobytes << 10;
-  }
-  return amounts;
-}
-
-std::uint64_t number_after(const std::string& text, const std::string& name) {
-  std::istringstream lines(text);
-  std::string word;
-  std::uint64_t number = 0;
-  while (lines >> word >> number)
-    if (word == name) return number;
-  return 0;
-}
-
 }  // namespace
 
 agents::HostLoad HostLoadReader::read() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return read(processors_of_process(), std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return read(usable_processors(), std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 agents::HostLoad HostLoadReader::read(const std::set<int>& processors, std::int64_t now_ns) {
   agents::HostLoad load;
   load.now_ns = now_ns;
+  const CgroupLimits limits = own_limits(root_);
   read_processors(load, processors);
-  read_memory(load);
+  if (limits.millicores > 0 && limits.millicores < 1000 * load.cores) read_limited(load, limits);
+  read_memory(load, limits);
   read_cards(load);
   return load;
 }
 
 std::string HostLoadReader::text_of(const std::string& path) const { return text_of_file(root_ + path); }
-
-// Of version 2: the folder of this process's own group.
-std::string HostLoadReader::control_group() const {
-  std::istringstream lines(text_of("/proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("0::")) return "/sys/fs/cgroup" + (line.size() > 4 ? line.substr(3) : "");
-  return "/sys/fs/cgroup";
-}
 
 void HostLoadReader::read_processors(agents::HostLoad& load, const std::set<int>& processors) {
   const Ticks ticks = ticks_of(processors, text_of("/proc/stat"));
@@ -127,21 +88,16 @@ void HostLoadReader::read_processors(agents::HostLoad& load, const std::set<int>
   busy_before_ = ticks.busy;
   all_before_ = ticks.all;
   load.cores = static_cast<int>(processors.size());
-  std::istringstream limit(text_of(control_group() + "/cpu.max"));
-  double quota = 0, period = kWholeCore;
-  if (limit >> quota >> period && quota > 0 && period > 0 && quota / period < load.cores)
-    read_limited(load, quota / period);
   std::istringstream average(text_of("/proc/loadavg"));
   average >> load.load;
   load.load = std::isfinite(load.load) ? std::max(0.0, load.load) : 0;
 }
 
-// `cores`: whole ones and a part, as the limit is.
-void HostLoadReader::read_limited(agents::HostLoad& load, double cores) {
+void HostLoadReader::read_limited(agents::HostLoad& load, const CgroupLimits& limits) {
+  const double cores = limits.millicores * 1e-3;
   load.cores = std::max(1, static_cast<int>(std::ceil(cores)));
-  const std::string stat = text_of(control_group() + "/cpu.stat");
-  if (stat.find("usage_usec") == std::string::npos) return;
-  const Usage usage{number_after(stat, "usage_usec"), load.now_ns};
+  if (limits.cpu_microseconds == 0) return;
+  const Usage usage{limits.cpu_microseconds, load.now_ns};
   const std::optional<Usage> before = std::exchange(usage_before_, usage);
   load.busy = 0;
   if (!before || usage.at_ns <= before->at_ns || usage.microseconds < before->microseconds) return;
@@ -149,18 +105,13 @@ void HostLoadReader::read_limited(agents::HostLoad& load, double cores) {
   load.busy = std::min(1.0, used / (cores * static_cast<double>(usage.at_ns - before->at_ns)));
 }
 
-void HostLoadReader::read_memory(agents::HostLoad& load) const {
-  std::map<std::string, std::uint64_t> amounts = amounts_in(text_of("/proc/meminfo"));
-  load.memory_bytes = amounts["MemTotal:"];
-  load.memory_used = load.memory_bytes - std::min(load.memory_bytes, amounts["MemAvailable:"]);
-  const std::string group = control_group();
-  const auto limit = number_from<std::uint64_t>(first_word(text_of(group + "/memory.max")));
-  if (!limit || *limit == 0 || *limit >= load.memory_bytes) return;
-  const auto used = number_from<std::uint64_t>(first_word(text_of(group + "/memory.current"))).value_or(0);
-  // Pages of files go where memory is needed.
-  const std::uint64_t files = number_after(text_of(group + "/memory.stat"), "inactive_file");
-  load.memory_bytes = *limit;
-  load.memory_used = used - std::min(used, files);
+void HostLoadReader::read_memory(agents::HostLoad& load, const CgroupLimits& limits) const {
+  const MachineMemory memory = machine_memory(root_);
+  load.memory_bytes = memory.installed;
+  load.memory_used = memory.installed - std::min(memory.installed, memory.available);
+  if (limits.memory == 0 || limits.memory >= load.memory_bytes) return;
+  load.memory_bytes = limits.memory;
+  load.memory_used = limits.memory_used;
 }
 
 void HostLoadReader::read_cards(agents::HostLoad& load) const {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "launcher/protocol/observation.h"
+#include "launcher/system/cgroup_limits.h"
 
 namespace rueda {
 
@@ -27,11 +28,10 @@ class HostLoadReader {
 
  private:
   void read_processors(agents::HostLoad& load, const std::set<int>& processors);
-  void read_limited(agents::HostLoad& load, double cores);
-  void read_memory(agents::HostLoad& load) const;
+  void read_limited(agents::HostLoad& load, const CgroupLimits& limits);
+  void read_memory(agents::HostLoad& load, const CgroupLimits& limits) const;
   void read_cards(agents::HostLoad& load) const;
   std::string text_of(const std::string& path) const;
-  std::string control_group() const;
 
   const std::string root_;
   std::uint64_t busy_before_ = 0;  // of the processors, in ticks

@@ -82,7 +82,9 @@ void HostObserver::tell_news(Clock::time_point now, SupervisorLine& supervisor) 
   if (now >= *look_at_ && supervisor.unsent() < kMostWaiting) {
     look_at_ = std::max(*look_at_ + interval_, now + interval_ / 2);
     for (auto& [number, rank] : ranks_) rank.observer.look(rank.process, now);
-    supervisor.tell(load_.read());
+    agents::HostLoad load = load_.read();
+    load.gpus = gpus_.read();
+    supervisor.tell(load);
   }
   bool more = false;
   for (auto& [number, rank] : ranks_) {

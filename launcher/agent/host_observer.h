@@ -15,6 +15,7 @@
 #include "launcher/agent/supervisor_line.h"
 #include "launcher/protocol/observation.h"
 #include "launcher/system/descriptor.h"
+#include "launcher/system/gpu_watch.h"
 
 namespace rueda {
 
@@ -54,6 +55,7 @@ class HostObserver {
   std::map<int, Rank> ranks_;
   RankAnswers answers_;
   HostLoadReader load_;
+  GpuWatch gpus_;
   std::chrono::milliseconds interval_{0};
   std::optional<Clock::time_point> due_;      // none: nobody watches
   std::optional<Clock::time_point> look_at_;  // the next time that there may be news

@@ -13,6 +13,7 @@ namespace rueda {
 namespace {
 
 constexpr auto kBetweenStates = std::chrono::seconds(1);  // of a rank without news
+constexpr auto kBetweenPlans = std::chrono::seconds(1);   // they are counted all the time
 
 std::int64_t nanoseconds(RankObserver::Time time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -44,6 +45,7 @@ void RankObserver::use(SealedMemory page) {
   page_ = std::move(page);
   spans_from_ = 0;
   points_from_.clear();
+  told_plans_ = {};
 }
 
 void RankObserver::look(pid_t process, Time now) {
@@ -55,13 +57,24 @@ void RankObserver::look(pid_t process, Time now) {
     state_.cpu_seconds = cpu_seconds_of(process);
   }
   const auto step = std::pair(state_.step, state_.phase_since_ns);
-  if (page_) read_page();
+  if (process == 0) told_plans_.at.reset();  // it may have ended
+  if (page_) read_page(now);
   const bool moved = has_more() || step != std::pair(state_.step, state_.phase_since_ns);
   is_new_ = moved || !told_at_ || (process != 0 && now >= *told_at_ + kBetweenStates);
   if (is_new_) told_at_ = now;
 }
 
-void RankObserver::read_page() {
+void RankObserver::note_routes(const std::vector<CountedRoute>& routes, Time now) {
+  if (told_plans_.at && now < *told_plans_.at + kBetweenPlans) return;
+  told_plans_.at = now;
+  for (const CountedRoute& route : routes) {
+    if (route.number >= told_plans_.counts.size()) told_plans_.counts.resize(route.number + 1);
+    if (std::exchange(told_plans_.counts[route.number], route.count.plans) != route.count.plans)
+      routes_.push_back(route);
+  }
+}
+
+void RankObserver::read_page(Time now) {
   const std::optional<TrainingReading> reading =
       read_training_page(page_->bytes(), spans_from_, points_from_);
   if (!reading) return;
@@ -73,6 +86,9 @@ void RankObserver::read_page() {
   state_.phase = reading->phase;
   state_.phase_since_ns = reading->phase_since_ns;
   state_.clock_offset_ns = reading->clock_offset_ns;
+  state_.settings = reading->settings;
+  state_.plans_uncounted = reading->plans_uncounted;
+  note_routes(reading->routes, now);
   for (const PhaseSpan& span : reading->spans)
     spans_.push_back({span.phase, span.step, span.begin_ns, span.end_ns});
   points_from_.resize(reading->curves.size());
@@ -105,6 +121,10 @@ agents::Observed RankObserver::take() {
     points_ -= static_cast<std::size_t>(count);
     if (curve.points.empty()) curves_.pop_front();
   }
+  const std::size_t routes = std::min(routes_.size(), agents::kMostRoutes);
+  std::move(routes_.begin(), routes_.begin() + static_cast<std::ptrdiff_t>(routes),
+            std::back_inserter(message.routes));
+  routes_.erase(routes_.begin(), routes_.begin() + static_cast<std::ptrdiff_t>(routes));
   return message;
 }
 

@@ -30,12 +30,13 @@ class RankObserver {
   void use(SealedMemory page);
   // Looks at the page, and at `process` if that is not 0.
   void look(pid_t process, Time now);
-  bool has_more() const { return !spans_.empty() || points_ > 0 || is_new_; }
+  bool has_more() const { return !spans_.empty() || points_ > 0 || !routes_.empty() || is_new_; }
   // Call it while has_more().
   agents::Observed take();
 
  private:
-  void read_page();
+  void read_page(Time now);
+  void note_routes(const std::vector<CountedRoute>& routes, Time now);
 
   int rank_;
   std::optional<SealedMemory> page_;
@@ -45,8 +46,14 @@ class RankObserver {
   std::deque<agents::Observed::Span> spans_;
   std::deque<agents::Observed::Curve> curves_;  // with points that have not been told
   std::size_t points_ = 0;                      // of all of them
-  bool is_new_ = false;                         // the state
-  std::optional<Time> told_at_;                 // the last time
+  std::deque<CountedRoute> routes_;             // that have not been told
+  struct ToldPlans {
+    std::vector<std::uint64_t> counts;  // by route
+    std::optional<Time> at;
+  };
+  ToldPlans told_plans_;
+  bool is_new_ = false;          // the state
+  std::optional<Time> told_at_;  // the last time
 };
 
 }  // namespace rueda

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,9 +23,9 @@
 #include <sstream>
 #include <string_view>
 
-#include "launcher/doctor/cgroup_limits.h"
 #include "launcher/job/mpich_cleanup.h"
 #include "launcher/system/descriptor.h"
+#include "launcher/system/machine.h"
 
 namespace rueda {
 namespace {
@@ -76,17 +75,6 @@ std::string try_shm() {
 std::string try_memfd() {
   return try_memory(Descriptor(::memfd_create("rueda_doctor", MFD_CLOEXEC)), "memfd_create");
 }
-
-// "MemTotal:  65 kB", in bytes.
-std::uint64_t in_meminfo(std::string_view field) {
-  std::ifstream file("/proc/meminfo");
-  std::uint64_t kilobytes = 0;
-  for (std::string word; file >> word;)
-    if (word == field && file >> kilobytes) return kilobytes << 10;
-  return 0;
-}
-
-CgroupLimits own_cgroup() { return cgroup_limits(text_of("/proc/self/cgroup"), "/sys/fs/cgroup"); }
 
 // "madvise" of "always [madvise] never".
 std::string chosen_in(const std::string& text) {
@@ -171,9 +159,10 @@ agents::MemoryFacts memory_facts() {
   }
   facts.shm_problem = try_shm();
   facts.memfd_problem = try_memfd();
-  facts.installed = in_meminfo("MemTotal:");
-  facts.available = in_meminfo("MemAvailable:");
-  const CgroupLimits cgroup = own_cgroup();
+  const MachineMemory memory = machine_memory();
+  facts.installed = memory.installed;
+  facts.available = memory.available;
+  const CgroupLimits cgroup = own_limits();
   facts.cgroup_limit = cgroup.memory;
   facts.cgroup_used = cgroup.memory_used;
   facts.huge_pages = chosen_in(text_of("/sys/kernel/mm/transparent_hugepage/enabled"));
@@ -183,22 +172,19 @@ agents::MemoryFacts memory_facts() {
 agents::CoreFacts core_facts() {
   agents::CoreFacts facts;
   facts.online = static_cast<std::int32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) CPU_ZERO(&usable);
-  facts.usable = CPU_COUNT(&usable);
+  const std::set<int> usable = usable_processors();
+  facts.usable = static_cast<std::int32_t>(usable.size());
   std::set<std::string> cores;  // by the threads of each
-  for (int number = 0; number < CPU_SETSIZE; ++number)
-    if (CPU_ISSET(number, &usable))
-      cores.insert(
-          first_word(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", number)));
+  for (const int number : usable)
+    cores.insert(
+        first_word(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", number)));
   facts.physical = cores.contains("") ? 0 : static_cast<std::int32_t>(cores.size());
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/sys/devices/system/node", ignored)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("node") && is_number(name.substr(4))) ++facts.numa_nodes;
   }
-  facts.cgroup_millicores = own_cgroup().millicores;
+  facts.cgroup_millicores = own_limits().millicores;
   facts.clock_source = first_word("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   return facts;
 }
@@ -210,7 +196,7 @@ agents::ProcessFacts process_facts() {
   facts.locked_memory = limit_of(RLIMIT_MEMLOCK);
   facts.core_file = limit_of(RLIMIT_CORE);
   facts.threads_of_user = threads_of(::getuid());
-  const CgroupLimits cgroup = own_cgroup();
+  const CgroupLimits cgroup = own_limits();
   facts.cgroup_limit = cgroup.processes;
   facts.cgroup_used = cgroup.processes_used;
   facts.is_root = ::geteuid() == 0;

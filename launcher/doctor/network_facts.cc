@@ -21,24 +21,13 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/system/address_digits.h"
+
 namespace rueda {
 namespace {
 
 constexpr std::size_t kMostCards = 16;  // as ranks use them
 constexpr std::size_t kMostAddresses = 16;
-
-// In digits; empty for an address that needs the name of a card, too, and for one of another kind.
-std::string digits_of(const sockaddr* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* host = nullptr;
-  if (address->sa_family == AF_INET) host = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-  if (address->sa_family == AF_INET6) {
-    const in6_addr& host6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-    if (!IN6_IS_ADDR_LINKLOCAL(&host6)) host = &host6;
-  }
-  if (host == nullptr) return "";
-  return ::inet_ntop(address->sa_family, host, text.data(), text.size()) == nullptr ? "" : text.data();
-}
 
 std::int32_t number_in(const std::filesystem::path& file) {
   std::int32_t number = 0;

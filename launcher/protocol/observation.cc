@@ -5,14 +5,17 @@
 #include <cmath>
 #include <optional>
 
+#include "core/base/operation_traits.h"
+
 namespace rueda::agents {
 namespace {
 
 constexpr std::uint32_t kMostMilliseconds = 3'600'000;
 constexpr std::int32_t kMostRanks = 1 << 20;
 constexpr std::int32_t kMostCores = 1 << 16;
-constexpr std::size_t kLongestCard = 64;
-constexpr std::size_t kSpanBytes = 25, kPointBytes = 16;
+constexpr std::size_t kLongestCard = 64, kLongestGpu = 64, kGpuBytes = 25;
+constexpr std::size_t kSpanBytes = 25, kPointBytes = 16, kRouteBytes = 68;
+constexpr std::uint8_t kLargestClass = 63;
 
 std::string get_name(Reader& reader, std::size_t longest) {
   std::string name = reader.get_string();
@@ -48,6 +51,63 @@ Observed::Span get_span(Reader& reader) {
   return span;
 }
 
+void put_settings(Writer& writer, const PlanSettings& settings) {
+  for (const std::uint64_t number :
+       {settings.fusion_threshold, settings.linger, settings.chunk_bytes, settings.route_bytes,
+        std::uint64_t{settings.is_tuned}, settings.tuner_samples})
+    writer.put(number);
+  writer.put_string(settings.tuner_words);
+}
+
+PlanSettings get_settings(Reader& reader) {
+  PlanSettings settings;
+  for (std::uint64_t* number :
+       {&settings.fusion_threshold, &settings.linger, &settings.chunk_bytes, &settings.route_bytes})
+    *number = reader.get<std::uint64_t>();
+  const auto is_tuned = reader.get<std::uint64_t>();
+  if (is_tuned > 1) reader.fail();
+  settings.is_tuned = is_tuned == 1;
+  settings.tuner_samples = reader.get<std::uint64_t>();
+  settings.tuner_words = get_name(reader, TrainingPage::kVerdictBytes);
+  return settings;
+}
+
+void put_route(Writer& writer, const CountedRoute& route) {
+  writer.put(route.number);
+  writer.put(route.kind.operation);
+  writer.put(route.kind.dtype);
+  writer.put(route.kind.sent_as);
+  writer.put(std::uint8_t{route.kind.ends_on_device});
+  writer.put(route.kind.size_class);
+  for (const std::string* text : {&route.kind.backend, &route.kind.inside, &route.kind.between})
+    writer.put_string(*text);
+  const RouteCount& count = route.count;
+  for (const std::uint64_t number : {count.plans, count.tensors, count.bytes, count.nanoseconds,
+                                     count.fastest, count.predicted_plans, count.predicted})
+    writer.put(number);
+}
+
+CountedRoute get_route(Reader& reader) {
+  CountedRoute route;
+  route.number = reader.get<std::uint32_t>();
+  route.kind.operation = reader.get_enum(operation_from);
+  route.kind.dtype = reader.get_enum(data_type_from);
+  route.kind.sent_as = reader.get_enum(compression_from);
+  const auto ends_on_device = reader.get<std::uint8_t>();
+  route.kind.ends_on_device = ends_on_device == 1;
+  route.kind.size_class = reader.get<std::uint8_t>();
+  if (route.number >= TrainingPage::kRoutes || ends_on_device > 1 || route.kind.size_class > kLargestClass)
+    reader.fail();
+  route.kind.backend = get_name(reader, TrainingPage::kBackendBytes);
+  route.kind.inside = get_name(reader, TrainingPage::kInsideBytes);
+  route.kind.between = get_name(reader, TrainingPage::kBetweenBytes);
+  RouteCount& count = route.count;
+  for (std::uint64_t* number : {&count.plans, &count.tensors, &count.bytes, &count.nanoseconds,
+                                &count.fastest, &count.predicted_plans, &count.predicted})
+    *number = reader.get<std::uint64_t>();
+  return route;
+}
+
 void put_training(Writer& writer, const Observed& message) {
   for (const std::uint64_t number : {message.step, message.total_steps, message.samples_per_step})
     writer.put(number);
@@ -69,6 +129,10 @@ void put_training(Writer& writer, const Observed& message) {
       writer.put(point.value);
     }
   }
+  put_settings(writer, message.settings);
+  writer.put(message.plans_uncounted);
+  writer.put_count(message.routes.size());
+  for (const CountedRoute& route : message.routes) put_route(writer, route);
 }
 
 Observed::Curve get_curve(Reader& reader) {
@@ -88,11 +152,26 @@ void get_training(Reader& reader, Observed& message) {
   message.phase_since_ns = reader.get<std::int64_t>();
   message.spans = reader.get_list<Observed::Span>(kSpanBytes, get_span);
   message.curves = reader.get_list<Observed::Curve>(2, get_curve);
+  message.settings = get_settings(reader);
+  message.plans_uncounted = reader.get<std::uint64_t>();
+  message.routes = reader.get_list<CountedRoute>(kRouteBytes, get_route);
   std::size_t points = 0;
   for (const Observed::Curve& curve : message.curves) points += curve.points.size();
   if (message.spans.size() > kMostSpans || points > kMostPoints ||
-      message.curves.size() > TrainingPage::kTags)
+      message.curves.size() > TrainingPage::kTags || message.routes.size() > kMostRoutes)
     reader.fail();
+}
+
+GpuLoad get_gpu(Reader& reader) {
+  GpuLoad gpu;
+  gpu.name = get_name(reader, kLongestGpu);
+  gpu.busy_percent = reader.get<std::int32_t>();
+  gpu.celsius = reader.get<std::int32_t>();
+  if (gpu.busy_percent < GpuLoad::kUnknown || gpu.busy_percent > 100 || gpu.celsius < GpuLoad::kUnknown)
+    reader.fail();
+  gpu.memory_bytes = reader.get<std::uint64_t>();
+  gpu.memory_used = reader.get<std::uint64_t>();
+  return gpu;
 }
 
 }  // namespace
@@ -136,6 +215,14 @@ void write(Writer& writer, const HostLoad& message) {
     writer.put(card.received_bytes);
     writer.put(card.limit);
   }
+  writer.put_count(message.gpus.size());
+  for (const GpuLoad& gpu : message.gpus) {
+    writer.put_string(gpu.name);
+    writer.put(gpu.busy_percent);
+    writer.put(gpu.celsius);
+    writer.put(gpu.memory_bytes);
+    writer.put(gpu.memory_used);
+  }
 }
 void read(Reader& reader, HostLoad& message) {
   message.now_ns = reader.get<std::int64_t>();
@@ -152,7 +239,8 @@ void read(Reader& reader, HostLoad& message) {
     card.limit = get_amount(from);
     return card;
   });
-  if (message.cards.size() > kMostCards) reader.fail();
+  message.gpus = reader.get_list<GpuLoad>(kGpuBytes, get_gpu);
+  if (message.cards.size() > kMostCards || message.gpus.size() > GpuWatch::kMostGpus) reader.fail();
 }
 
 }  // namespace rueda::agents

@@ -8,12 +8,14 @@
 
 #include "core/base/bytes.h"
 #include "core/observe/training/training_page.h"
+#include "launcher/system/gpu_watch.h"
 
 namespace rueda::agents {
 
 // Both are far below the cost that an agent may send ahead.
 inline constexpr std::size_t kMostSpans = 300;   // in one message
 inline constexpr std::size_t kMostPoints = 300;  // of all curves, in one message
+inline constexpr std::size_t kMostRoutes = 48;   // in one message
 inline constexpr std::size_t kMostCards = 64;
 
 // ruedarun to agent: tell what is new now, and every so many milliseconds. 0: no more.
@@ -55,6 +57,9 @@ struct Observed {
   std::int64_t phase_since_ns = 0;
   std::vector<Span> spans;    // oldest first
   std::vector<Curve> curves;  // those with new points
+  PlanSettings settings;
+  std::uint64_t plans_uncounted = 0;
+  std::vector<CountedRoute> routes;  // those with new Plans
   bool operator==(const Observed&) const = default;
 };
 
@@ -75,6 +80,7 @@ struct HostLoad {
   std::uint64_t memory_used = 0;
   double load = 0;  // processes that run or want to
   std::vector<Card> cards;
+  std::vector<GpuLoad> gpus;
   bool operator==(const HostLoad&) const = default;
 };
 

@@ -20,6 +20,13 @@ double per_second(std::uint64_t now, std::uint64_t before, std::int64_t nanoseco
   return std::round(static_cast<double>(now - before) * 1e9 / static_cast<double>(nanoseconds));
 }
 
+json gpu_as_json(const GpuLoad& gpu) {
+  json entry{{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"memory_used", gpu.memory_used}};
+  if (gpu.busy_percent != GpuLoad::kUnknown) entry["busy"] = gpu.busy_percent / 100.0;
+  if (gpu.celsius != GpuLoad::kUnknown) entry["celsius"] = gpu.celsius;
+  return entry;
+}
+
 json late_as_json(const LateRank& late) {
   json entry{{"rank", late.rank},
              {"late_ms", rounded(late.late_ms, 1e-3)},
@@ -91,11 +98,14 @@ json load_as_json(const HostView& host) {
                      {"sent_per_s", per_second(card.sent_bytes, before->sent_bytes, took)},
                      {"received_per_s", per_second(card.received_bytes, before->received_bytes, took)}});
   }
+  json gpus = json::array();
+  for (const GpuLoad& gpu : host.load.gpus) gpus.push_back(gpu_as_json(gpu));
   return {{"name", host.name},
           {"busy", rounded(host.load.busy, 1e-3)},
           {"memory_used", host.load.memory_used},
           {"load", host.load.load},
-          {"cards", std::move(cards)}};
+          {"cards", std::move(cards)},
+          {"gpus", std::move(gpus)}};
 }
 
 json as_json(const Analysis& analysis) {

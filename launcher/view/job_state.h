@@ -10,6 +10,7 @@
 
 #include "launcher/protocol/observation.h"
 #include "launcher/view/lateness.h"
+#include "launcher/view/plan_view.h"
 #include "launcher/view/step_times.h"
 #include "launcher/view/what_if.h"
 
@@ -33,6 +34,7 @@ struct RankView {
   agents::Observed observed;        // the last one, without its history
   std::int64_t phase_since_ns = 0;  // on rank 0's clock
   OpenSpan told;
+  RankPlans plans;
 };
 
 struct HostView {

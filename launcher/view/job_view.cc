@@ -136,9 +136,12 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   if (changed) expect_ranks();
   hear_spans(news.rank, news, now);
   for (const agents::Observed::Curve& curve : news.curves) curves_.add(news.rank, curve, now);
+  if (news.has_training) rank.plans.hear(news);
+  news_.plan = news_.plan || !news.routes.empty();
   rank.observed = news;
   rank.observed.spans.clear();
   rank.observed.curves.clear();
+  rank.observed.routes.clear();
   rank.phase_since_ns = clock_.common_time(host, news.phase_since_ns, news.clock_offset_ns);
 }
 

@@ -67,6 +67,8 @@ class JobView {
   struct News {
     bool job = true;
     bool analysis = false;
+    bool plan = false;
+    Time plan_at{};  // told
     std::set<int> hosts;
     std::vector<ShownSpan> spans;
     std::size_t events_told = 0;
@@ -103,6 +105,7 @@ class JobView {
   // In the present generation; -1: none.
   int rank_of(int worker) const;
   nlohmann::json late_as_json() const;
+  std::vector<const RankPlans*> plans() const;
   void follow_rank_0();
   void expect_ranks();
   void analyse(Time now);

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr auto kBetweenPlans = std::chrono::seconds(1);
 constexpr double kLongPhase = 0.2;  // seconds: an update
 constexpr double kStillFor = 5, kStillSteps = 10;
 
@@ -75,6 +76,9 @@ std::string metrics_of(const std::vector<HostView>& hosts) {
   Family memory("rueda_host_memory_bytes", "Memory of the host.", "gauge");
   Family sent("rueda_card_sent_bytes_total", "Bytes that a network card has sent.", "counter");
   Family received("rueda_card_received_bytes_total", "Bytes that a network card has received.", "counter");
+  Family gpu_busy("rueda_gpu_busy_ratio", "Share of the time in which something runs on the GPU.", "gauge");
+  Family gpu_used("rueda_gpu_memory_used_bytes", "Memory in use on the GPU.", "gauge");
+  Family gpu_celsius("rueda_gpu_temperature_celsius", "Temperature of the GPU.", "gauge");
   for (const HostView& host : hosts) {
     if (!host.is_heard) continue;
     const std::string labels = fmt::format("host=\"{}\"", label_value(host.name));
@@ -86,8 +90,16 @@ std::string metrics_of(const std::vector<HostView>& hosts) {
       sent.add(of_card, static_cast<double>(card.sent_bytes));
       received.add(of_card, static_cast<double>(card.received_bytes));
     }
+    for (std::size_t i = 0; i < host.load.gpus.size(); ++i) {
+      const GpuLoad& gpu = host.load.gpus[i];
+      const std::string of_gpu = fmt::format("{{{},gpu=\"{}\"}}", labels, i);
+      if (gpu.busy_percent != GpuLoad::kUnknown) gpu_busy.add(of_gpu, gpu.busy_percent / 100.0);
+      if (gpu.celsius != GpuLoad::kUnknown) gpu_celsius.add(of_gpu, gpu.celsius);
+      gpu_used.add(of_gpu, static_cast<double>(gpu.memory_used));
+    }
   }
-  return busy.text() + used.text() + memory.text() + sent.text() + received.text();
+  return busy.text() + used.text() + memory.text() + sent.text() + received.text() + gpu_busy.text() +
+         gpu_used.text() + gpu_celsius.text();
 }
 
 std::string metrics_of(const std::map<int, RankView>& ranks) {
@@ -102,6 +114,32 @@ std::string metrics_of(const std::map<int, RankView>& ranks) {
     cpu.add(labels, rank.observed.cpu_seconds);
   }
   return steps.text() + resident.text() + cpu.text();
+}
+
+std::string metrics_of(const std::vector<PlanSum>& sums) {
+  Family plans("rueda_job_route_plans_total", "Plans that ranks have carried out.", "counter");
+  Family tensors("rueda_job_route_tensors_total", "Tensors of these Plans.", "counter");
+  Family bytes("rueda_job_route_bytes_total", "Bytes of these tensors.", "counter");
+  Family seconds("rueda_job_route_seconds_total", "Time of the Works of these Plans.", "counter");
+  Family predicted("rueda_job_route_predicted_seconds", "Mean time by the cost model.", "gauge");
+  for (const PlanSum& sum : sums) {
+    const RouteKind& kind = sum.kind;
+    const std::string labels = fmt::format(
+        "{{operation=\"{}\",dtype=\"{}\",most_bytes=\"{}\",backend=\"{}\",inside=\"{}\",between=\"{}\",sent_"
+        "as="
+        "\"{}\"}}",
+        to_string(kind.operation), to_string(kind.dtype), std::uint64_t{1} << kind.size_class,
+        label_value(kind.backend), label_value(kind.inside), label_value(kind.between),
+        to_string(kind.sent_as));
+    plans.add(labels, static_cast<double>(sum.count.plans));
+    tensors.add(labels, static_cast<double>(sum.count.tensors));
+    bytes.add(labels, static_cast<double>(sum.count.bytes));
+    seconds.add(labels, static_cast<double>(sum.count.nanoseconds) * 1e-9);
+    if (sum.count.predicted_plans > 0)
+      predicted.add(labels, static_cast<double>(sum.count.predicted) * 1e-9 /
+                                static_cast<double>(sum.count.predicted_plans));
+  }
+  return plans.text() + tensors.text() + bytes.text() + seconds.text() + predicted.text();
 }
 
 }  // namespace
@@ -178,6 +216,14 @@ json JobView::late_as_json() const {
   return rueda::as_json(analysis);
 }
 
+// Rank 0 first. Ranks that have left the job count, too.
+std::vector<const RankPlans*> JobView::plans() const {
+  std::vector<const RankPlans*> list;
+  for (const auto& [number, rank] : ranks_)
+    list.insert(rank_of(number) == 0 ? list.begin() : list.end(), &rank.plans);
+  return list;
+}
+
 json JobView::update(Time now) {
   analyse(now);
   settle_line(now);
@@ -197,6 +243,11 @@ json JobView::update(Time now) {
   if (json still = operations(now); still != news_.operations)
     news["operations"] = news_.operations = std::move(still);
   if (std::exchange(news_.analysis, false)) news["late"] = late_as_json();
+  if (news_.plan && now >= news_.plan_at + kBetweenPlans) {
+    news_.plan = false;
+    news_.plan_at = now;
+    news["plan"] = plan_as_json(plans());
+  }
   if (!news_.hosts.empty())
     news["hosts"] = list_of(std::exchange(news_.hosts, {}), [this](int host) {
       return load_as_json(hosts_[static_cast<std::size_t>(host)]);
@@ -219,6 +270,7 @@ json JobView::everything(Time now) const {
   all["spans"] = list_of(spans_, [](const auto& span) { return rueda::as_json(span); });
   all["operations"] = news_.operations;
   if (!analysed_.analysis.lateness.ranks.empty()) all["late"] = late_as_json();
+  if (json plan = plan_as_json(plans()); !plan.is_null()) all["plan"] = std::move(plan);
   all["hosts"] = json::array();
   for (const HostView& host : hosts_)
     if (host.is_heard) all["hosts"].push_back(load_as_json(host));
@@ -276,7 +328,8 @@ std::string JobView::metrics() const {
   Family scalars("rueda_job_scalar", "Last value of a curve.", "gauge");
   for (const auto& [tag, value] : curves_.last_values())
     scalars.add(fmt::format("{{tag=\"{}\"}}", label_value(tag)), value);
-  return text + late.text() + scalars.text() + metrics_of(ranks_) + metrics_of(hosts_);
+  return text + late.text() + scalars.text() + metrics_of(ranks_) + metrics_of(hosts_) +
+         metrics_of(sums_of(plans()));
 }
 
 }  // namespace rueda

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/system/printable.h"
+#include "launcher/view/plan_view.h"
 
 namespace rueda {
 namespace {
@@ -66,6 +67,24 @@ std::string line_of(const json& event) {
                      event.at("text").get<std::string>());
 }
 
+// A line for each GPU.
+std::string gpu_lines(const json& hosts) {
+  std::string text;
+  for (const json& host : hosts) {
+    std::size_t number = 0;
+    for (const json& gpu : host.value("gpus", json::array())) {
+      text +=
+          fmt::format("{}, GPU {} ({}): {:.1f} of {:.1f} GiB", host.at("name").get<std::string>(), number++,
+                      gpu.at("name").get<std::string>(), gpu.at("memory_used").get<double>() / (1 << 30),
+                      gpu.at("memory_bytes").get<double>() / (1 << 30));
+      if (gpu.contains("busy")) text += fmt::format(", {:.0f} % busy", 100 * gpu.at("busy").get<double>());
+      if (gpu.contains("celsius")) text += fmt::format(", {} degrees Celsius", gpu.at("celsius").get<int>());
+      text += "\n";
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string status_text(const json& status) {
@@ -76,7 +95,10 @@ std::string status_text(const json& status) {
   for (const json& what_if : what_ifs)
     text += fmt::format("{:.1f} % faster without the lateness of rank {}\n",
                         what_if.at("faster_percent").get<double>(), what_if.at("rank").get<int>());
-  const json& events = status.at("update").at("events");
+  const json& update = status.at("update");
+  if (update.contains("plan")) text += plan_text(update.at("plan"));
+  text += gpu_lines(update.at("hosts"));
+  const json& events = update.at("events");
   for (std::size_t i = events.size() - std::min(events.size(), kMostEvents); i < events.size(); ++i)
     text += line_of(events[i]);
   return printable(std::move(text), "\n");

@@ -34,6 +34,16 @@ class OrderedAllreduce final : public Algorithm {
 
 }  // namespace
 
+PlanRoute route_of_allreduce(const ScaledReduction& reduction) {
+  switch (reduction.pairing) {
+    case Pairing::doubling: return {.between = "recursive doubling"};
+    case Pairing::halving: return {.between = "recursive halving"};
+    case Pairing::none: break;
+  }
+  if (reduction.order == ReductionOrder::fixed) return {.between = "fixed order"};
+  return {.between = "ring", .sent_as = reduction.compression};
+}
+
 std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const ScaledReduction& reduction,
                                                 const void* input, void* output, std::int64_t elements,
                                                 const std::optional<SquaredNorm>& squares) {

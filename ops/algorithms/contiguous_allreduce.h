@@ -19,4 +19,7 @@ std::unique_ptr<Algorithm> contiguous_allreduce(const Route& route, const Scaled
                                                 const void* input, void* output, std::int64_t elements,
                                                 const std::optional<SquaredNorm>& squares);
 
+// The way that contiguous_allreduce() takes.
+PlanRoute route_of_allreduce(const ScaledReduction& reduction);
+
 }  // namespace rueda

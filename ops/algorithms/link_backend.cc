@@ -9,6 +9,7 @@
 #include "ops/algorithms/pairwise_alltoall.h"
 #include "ops/algorithms/reducescatter.h"
 #include "ops/algorithms/ring_allgather.h"
+#include "ops/algorithms/sparse_sum.h"
 #include "ops/algorithms/topk_allreduce.h"
 #include "ops/algorithms/tree_broadcast.h"
 #include "ops/arithmetic/squared_norm.h"
@@ -57,10 +58,39 @@ std::unique_ptr<Algorithm> algorithm(const Route& route, const Plan& plan, std::
   return nullptr;
 }
 
+PlanRoute route_of_allreduce(const Plan& plan, Rank ranks) {
+  if (plan.reduce_op == ReduceOp::adasum) return {.between = "Adasum"};
+  if (plan.compression == Compression::topk && ranks > 1) return SparseSum::route();
+  return rueda::route_of_allreduce(ScaledReduction::of(plan, ranks));
+}
+
+// As algorithm() takes it.
+PlanRoute route_of(const Plan& plan, Rank ranks) {
+  switch (plan.operation) {
+    case Operation::allreduce: return route_of_allreduce(plan, ranks);
+    case Operation::allgather: return {.between = "ring"};
+    case Operation::broadcast: return {.between = "tree"};
+    case Operation::alltoall: return {.between = "pairs"};
+    case Operation::reducescatter:
+      if (plan.reduction_order == ReductionOrder::fixed) return {.between = "fixed order"};
+      return {.between = "ring", .sent_as = ScaledReduction::of(plan, ranks).compression};
+    case Operation::barrier: return {.between = "dissemination"};
+    case Operation::reduce:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::message:
+    case Operation::join:
+    case Operation::add_process_set:
+    case Operation::remove_process_set: break;
+  }
+  return {};
+}
+
 // Purpose: an algorithm and the channels under it, one Plan's.
 class LinkWork final : public Work {
  public:
-  LinkWork(Link& link, Tag tag) : channel_(link, tag), sizes_(link, tag) {}
+  LinkWork(Link& link, Tag tag, const PlanRoute& route)
+      : channel_(link, tag), sizes_(link, tag), route_(route) {}
 
   void begin(Route route, const Plan& plan, std::span<Entry> entries, const Shared& shared) {
     route.channel = &channel_;
@@ -76,10 +106,12 @@ class LinkWork final : public Work {
   std::string_view phase() const override {
     return channel_.abandoned() ? "abandoning an operation that failed" : algorithm_->phase();
   }
+  PlanRoute route() const override { return route_; }
 
  private:
   Channel channel_;
   Channel sizes_;
+  const PlanRoute route_;
   std::unique_ptr<Algorithm> algorithm_;  // refers to the channels
 };
 
@@ -94,8 +126,9 @@ bool LinkBackend::on_peers_known(const std::vector<std::string>& hosts, const st
 
 std::unique_ptr<Work> LinkBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
-  auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number));
-  work->begin({nullptr, nullptr, &memory_, Group::of(plan, rank_), plan.chunk_bytes}, plan, entries,
+  const Group group = Group::of(plan, rank_);
+  auto work = std::make_unique<LinkWork>(*link_, tag_of(plan.number), route_of(plan, group.size));
+  work->begin({nullptr, nullptr, &memory_, group, plan.chunk_bytes}, plan, entries,
               {buffers_, error_feedback_});
   if (SquaredNorm::on_the_way(plan, entries)) return work;
   return measured_after(std::move(work), plan, entries, rank_);

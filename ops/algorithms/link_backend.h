@@ -43,6 +43,9 @@ class LinkBackend final : public Backend {
     if (selector_) plan.pairing = selector_->pairing(plan);
   }
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
+  double predicted_seconds(const Plan& plan) const override {
+    return selector_ ? selector_->predicted_seconds(plan) : 0;
+  }
   bool rings_doorbell() const override { return rings_doorbell_; }
 
   // For Works that use messages for a part of their way.

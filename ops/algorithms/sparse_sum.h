@@ -38,6 +38,7 @@ class SparseSum final : public Algorithm {
   };
 
   explicit SparseSum(Job job);
+  static PlanRoute route() { return {.between = "ring", .sent_as = Compression::topk}; }
   Step step() override;
   std::string_view phase() const override;
 

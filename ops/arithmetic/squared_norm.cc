@@ -55,7 +55,10 @@ class MeasuredWork final : public Work {
   Step step() override {
     if (work_) {
       const Step step = work_->step();
-      if (step == Step::done) work_.reset();
+      if (step == Step::done) {
+        route_ = work_->route();
+        work_.reset();
+      }
       return work_ ? step : Step::again;
     }
     if (abandoned_) return Step::given_up;
@@ -66,6 +69,7 @@ class MeasuredWork final : public Work {
     if (work_) work_->abandon();
   }
   std::string_view phase() const override { return work_ ? work_->phase() : "measuring the result"; }
+  PlanRoute route() const override { return route_; }
 
  private:
   static constexpr std::int64_t kStepElements = 1 << 18;
@@ -103,6 +107,7 @@ class MeasuredWork final : public Work {
   std::span<Entry> entries_;
   const SquaredNorm squares_;
   TensorSegments parts_;  // this rank's
+  PlanRoute route_;       // of the Work, once that is over
   bool abandoned_ = false;
 };
 

@@ -34,6 +34,7 @@ class DeviceLocalWork final : public Work {
   }
   void abandon() override { abandoned_ = true; }
   std::string_view phase() const override { return "copying on the device"; }
+  PlanRoute route() const override { return {.inside = "alone", .ends_on_device = true}; }
 
  private:
   void copy(Entry& entry) {

@@ -198,6 +198,12 @@ class StagedWork final : public Work {
   std::string_view phase() const override {
     return steps_below_ ? work_->phase() : "copying from the device to the host";
   }
+  // The last copy to the device may be under way.
+  PlanRoute route() const override {
+    PlanRoute route = work_->route();
+    route.ends_on_device = true;
+    return route;
+  }
 
  private:
   void arrange(DeviceSides& sides) {

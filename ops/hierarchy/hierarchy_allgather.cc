@@ -87,6 +87,7 @@ class Allgather final : public HierarchyExchange {
       }
     }
   }
+  PlanRoute journeys() const override { return {.between = "ring"}; }
   std::string_view journey() const override {
     return known_ ? "gathering between hosts" : "exchanging sizes between hosts";
   }

@@ -194,6 +194,9 @@ class HierarchyAllreduce final : public HierarchyWork {
   }
 
   std::string_view journey() const override { return "reducing between hosts"; }
+  PlanRoute journeys() const override {
+    return feedback_ ? SparseSum::route() : route_of_allreduce(between_hosts_);
+  }
 
   bool begin_feedback() {
     std::size_t own = 0;  // bytes

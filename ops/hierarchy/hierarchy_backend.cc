@@ -43,6 +43,13 @@ void HierarchyBackend::decide(Plan& plan) const {
   if (below_.selector()) plan.pairing = below_.selector()->pairing(plan, hosts, 1);
 }
 
+// The part between hosts, by the model that decides.
+double HierarchyBackend::predicted_seconds(const Plan& plan) const {
+  const std::optional<AlgorithmSelector>& selector = below_.selector();
+  if (!selector || !selector->has_costs()) return 0;
+  return selector->predicted_seconds(plan, static_cast<Rank>(hosts_->groups(plan)->hosts.size()), 1);
+}
+
 std::unique_ptr<Work> HierarchyBackend::start(const Plan& plan, std::span<Entry> entries) {
   owner_.check();
   std::shared_ptr<const HostGroups> groups = hosts_->groups(plan);

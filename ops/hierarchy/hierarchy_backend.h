@@ -32,6 +32,7 @@ class HierarchyBackend final : public Backend {
   bool can_run(const Plan& plan) const override;
   void decide(Plan& plan) const override;
   std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries) override;
+  double predicted_seconds(const Plan& plan) const override;
   bool flows(const Plan& plan) const override { return plan.operation == Operation::allreduce; }
   bool rings_doorbell() const override { return below_.rings_doorbell(); }
 

@@ -110,6 +110,7 @@ class Broadcast final : public HierarchyExchange {
   }
   bool copy_back() override { return output_.advance(); }
   std::string_view journey() const override { return "sending a broadcast between hosts"; }
+  PlanRoute journeys() const override { return {.between = bytes_ <= kShort ? "tree" : "row"}; }
 
   ContiguousOutput output_;
   const std::size_t bytes_;
@@ -200,6 +201,7 @@ class Reducescatter final : public HierarchyExchange {
     }
   }
   std::string_view journey() const override { return "reducing between hosts"; }
+  PlanRoute journeys() const override { return {.between = "ring", .sent_as = between_hosts_.compression}; }
 
   const std::byte* input_at(std::size_t chunk, std::size_t slice, std::size_t run) const {
     return input_.data() + begins_[run] + regions_.part(chunk, slice, run).begin;

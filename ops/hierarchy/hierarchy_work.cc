@@ -17,6 +17,12 @@ HierarchyWork::HierarchyWork(const Plan& plan, const HostContext& context, Slice
       memory_(context.memory),
       slices_(slices) {}
 
+PlanRoute HierarchyWork::route() const {
+  PlanRoute route = journeys();
+  route.inside = StagedWork::route().inside;
+  return route;
+}
+
 void HierarchyWork::copy_to_others(std::span<std::byte* const> buffers, Run run) const {
   for (std::size_t member = 0; member < members(); ++member) {
     if (member != index())

@@ -37,6 +37,8 @@ struct HostContext {
 // kVoid: so all ranks of all hosts hear of it.
 class HierarchyWork : public StagedWork {
  public:
+  PlanRoute route() const final;
+
   // The largest tag that a Plan may use, whatever its number.
   static Tag largest_tag(std::size_t slices) {
     return tag_of(kPlansApart - 1, lane(SegmentContents::kWideBuffers, slices, 0));
@@ -56,6 +58,8 @@ class HierarchyWork : public StagedWork {
   virtual void find_in_place(std::span<std::byte* const> /*offers*/) {}  // first; may be repeated
   virtual void collect_in_place(std::size_t /*chunk*/) {}
   virtual void spread_in_place(std::size_t /*chunk*/) {}
+  // The way of all journeys, also for a rank that owns no slice.
+  virtual PlanRoute journeys() const = 0;
 
   bool owns(std::size_t chunk, std::size_t slice) const {
     return slices_.owner(chunk, slice, members()) == index();

@@ -70,6 +70,7 @@ class LocalWork final : public Work {
   }
   void abandon() override { abandoned_ = true; }
   std::string_view phase() const override { return "copying"; }
+  PlanRoute route() const override { return {.inside = "alone"}; }
 
  private:
   void begin(Entry& entry) {

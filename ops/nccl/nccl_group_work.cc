@@ -53,6 +53,8 @@ std::string_view NcclGroupWork::phase() const {
   return connected_ ? own_phase() : "connecting by NCCL";
 }
 
+PlanRoute NcclGroupWork::route() const { return staged_ ? staged_->route() : own_route(); }
+
 Work::Step NcclGroupWork::connect() {
   if (by_the_host_) return go_by_the_host();  // it has failed by that: it connects no second time
   if (introductions_) {

@@ -34,11 +34,13 @@ class NcclGroupWork : public Work {
   Step step() final;
   void abandon() final;
   std::string_view phase() const final;
+  PlanRoute route() const final;
 
  protected:
   virtual Step carry_out() = 0;
   virtual void abandon_own() {}
   virtual std::string_view own_phase() const = 0;
+  virtual PlanRoute own_route() const = 0;
 
   DeviceSide& side() { return context_.sides.at(group_.device()); }
   Entry& entry() const { return entries_.front(); }

@@ -92,6 +92,13 @@ class NcclHierarchyWork final : public NcclGroupWork {
     return "gathering inside the host by NCCL";
   }
 
+  PlanRoute own_route() const override {
+    PlanRoute route = route_across_;
+    route.inside = "NCCL";
+    route.ends_on_device = true;
+    return route;
+  }
+
   // A part of the Plan that only these carry out.
   Plan among(RankSet members) const {
     Plan part;
@@ -189,6 +196,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
     across_.buffer_bytes = 0;
     assign_offset(across_, across_.tensors.front());
     link_work_ = context_.link.start(across_, entries_across_);
+    route_across_ = link_work_->route();
     if (abandoned_) link_work_->abandon();
   }
 
@@ -235,6 +243,7 @@ class NcclHierarchyWork final : public NcclGroupWork {
   std::optional<MemberExchange> vote_;
   std::vector<Entry> entries_across_;
   std::unique_ptr<Work> link_work_;
+  PlanRoute route_across_;
   std::size_t bytes_ = 0;  // of the Plan's fused buffer
   std::size_t done_ = 0;
   std::size_t round_ = 0;  // bytes of this round

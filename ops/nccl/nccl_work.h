@@ -26,6 +26,9 @@ class NcclWork final : public NcclGroupWork {
   Step carry_out() override;
   void abandon_own() override;
   std::string_view own_phase() const override;
+  PlanRoute own_route() const override {
+    return {.between = "NCCL", .sent_as = sent_as_, .ends_on_device = true};
+  }
   Step exchange();
   void begin_exchange(const Bytes& own);
   void exchanged();
@@ -63,6 +66,7 @@ class NcclWork final : public NcclGroupWork {
   std::vector<CopyPiece> apart_;  // bytes to go back to where they belong
   std::size_t apart_bytes_ = 0;   // of the lane's buffer, which they fill
   NcclReduction reduction_;
+  Compression sent_as_ = Compression::none;
   int warm_ = 0;  // what a graph's lane has been given before it
 };
 

@@ -96,6 +96,7 @@ void NcclWork::launch_reductions(const NcclEnd& end, NcclLane& lane) {
   if (in_window()) {
     runs = runs_in_window(lane);
   } else if (packs()) {
+    if (narrows()) sent_as_ = plan_.compression;
     lane.queue().copy(between(plan_, entries_, lane.buffer(), travels_as(), true));
     const std::int64_t elements = plan_.buffer_bytes / static_cast<std::int64_t>(size_of(plan_.dtype));
     runs.push_back({lane.buffer(), lane.buffer(), elements});

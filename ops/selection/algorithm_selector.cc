@@ -44,21 +44,40 @@ std::int64_t even_at(double more_for_messages, double less_for_a_byte) {
 
 }  // namespace
 
+PairingCost cost_of(Pairing pairing, const LinkCosts& costs, Rank ranks, Rank on_a_host) {
+  const double ring = 2.0 * (ranks - 1), of_ring = ring / ranks;  // messages, and bytes of each byte
+  const double rounds = doubling_rounds(ranks), cards = std::min(on_a_host, ranks);
+  switch (pairing) {
+    case Pairing::doubling: return {rounds, rounds * (cards * costs.byte + kReduceByte)};
+    case Pairing::halving: return {2 * rounds, of_ring * cards * costs.byte + of_ring / 2 * kReduceByte};
+    case Pairing::none: break;
+  }
+  return {ring, of_ring * costs.byte + of_ring / 2 * kReduceByte};
+}
+
 PairedBytes paired_bytes(const LinkCosts& costs, Rank ranks, Rank on_a_host) {
   if (ranks < 2) return {};
-  // Messages, and bytes of each byte.
-  const double ring = 2.0 * (ranks - 1), of_ring = ring / ranks;
-  const double doubling = doubling_rounds(ranks), cards = std::min(on_a_host, ranks);
-  const double byte_of_ring = of_ring * costs.byte + of_ring / 2 * kReduceByte;
-  const double byte_of_doubling = doubling * (cards * costs.byte + kReduceByte);
-  const double byte_of_halving = of_ring * cards * costs.byte + of_ring / 2 * kReduceByte;
-  PairedBytes found{even_at((ring - doubling) * costs.message, byte_of_doubling - byte_of_ring), 0};
+  const auto cost = [&](Pairing pairing) { return cost_of(pairing, costs, ranks, on_a_host); };
+  const auto even = [&](const PairingCost& fewer_bytes, const PairingCost& fewer_messages) {
+    return even_at((fewer_bytes.messages - fewer_messages.messages) * costs.message,
+                   fewer_messages.byte - fewer_bytes.byte);
+  };
+  const PairingCost ring = cost(Pairing::none), doubling = cost(Pairing::doubling);
+  PairedBytes found{even(ring, doubling), 0};
   if (!is_power_of_two(ranks)) return found;
-  const double halving = 2 * doubling;
-  found.halving = even_at((ring - halving) * costs.message, byte_of_halving - byte_of_ring);
-  if (found.halving >= found.doubling)
-    found.doubling = even_at((halving - doubling) * costs.message, byte_of_doubling - byte_of_halving);
+  const PairingCost halving = cost(Pairing::halving);
+  found.halving = even(ring, halving);
+  if (found.halving >= found.doubling) found.doubling = even(halving, doubling);
   return found;
+}
+
+double AlgorithmSelector::predicted_seconds(const Plan& plan, Rank ranks, Rank on_a_host) const {
+  const bool has_model = plan.operation == Operation::allreduce && plan.reduce_op != ReduceOp::adasum &&
+                         plan.compression != Compression::topk;
+  const bool is_ordered = plan.reduction_order == ReductionOrder::fixed && plan.pairing == Pairing::none;
+  if (!costs_ || !has_model || is_ordered || ranks < 2) return 0;
+  const PairingCost cost = cost_of(plan.pairing, *costs_, ranks, on_a_host);
+  return cost.messages * costs_->message + static_cast<double>(plan.buffer_bytes) * cost.byte;
 }
 
 PairedBytes AlgorithmSelector::bytes(Rank ranks, Rank on_a_host) const {

@@ -23,6 +23,13 @@ struct PairedBytes {
   std::int64_t halving = 0;   // ... longer ones by halving, of a power of two of ranks; the rest by the ring
 };
 PairedBytes paired_bytes(const LinkCosts& costs, Rank ranks, Rank on_a_host);
+
+// What an allreduce costs by this model: messages one after the other, and seconds for each byte of it.
+struct PairingCost {
+  double messages = 0;
+  double byte = 0;
+};
+PairingCost cost_of(Pairing pairing, const LinkCosts& costs, Rank ranks, Rank on_a_host);
 inline constexpr std::int64_t kMostPaired = 512 << 10;
 inline constexpr double kReduceByte = 0.3e-9;  // seconds; of what is received and what is stored, by one core
 
@@ -48,6 +55,13 @@ class AlgorithmSelector {
   Pairing pairing(const Plan& plan) const { return pairing(plan, plan.members->count(), on_a_host_); }
   // The same where `ranks` of its members carry it between hosts, as many as `on_a_host` by one card.
   Pairing pairing(const Plan& plan, Rank ranks, Rank on_a_host) const;
+
+  // Of an allreduce by its pairing. 0: there are no costs here, or it goes another way.
+  double predicted_seconds(const Plan& plan) const {
+    return predicted_seconds(plan, plan.members->count(), on_a_host_);
+  }
+  double predicted_seconds(const Plan& plan, Rank ranks, Rank on_a_host) const;
+  bool has_costs() const { return costs_.has_value(); }
 
  private:
   PairedBytes bytes(Rank ranks, Rank on_a_host) const;

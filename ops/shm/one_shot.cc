@@ -68,6 +68,7 @@ class OneShot : public Work {
   std::string_view phase() const final {
     return begun_ ? "waiting for the values of other ranks" : "waiting until others have read the last ones";
   }
+  PlanRoute route() const final { return {.inside = "one-shot"}; }
 
  protected:
   const TimedStores& stores() const { return stores_; }

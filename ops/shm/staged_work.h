@@ -45,6 +45,7 @@ class StagedWork : public Work, protected ChunkedOperation {
   Step step() final;
   void abandon() final { area_.abandon(); }
   std::string_view phase() const final;
+  PlanRoute route() const override { return {.inside = offers_.empty() ? "staged" : "in place"}; }
 
   static constexpr std::uint64_t kMostChunks = AreaProgress::kMostChunks;
   static constexpr std::size_t kOfferBytes = SegmentContents::kOfferBytes;

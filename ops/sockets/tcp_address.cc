@@ -8,9 +8,10 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <sstream>
+
+#include "core/base/system/address_digits.h"
 
 namespace rueda {
 namespace {
@@ -23,21 +24,6 @@ struct NetworkCard {
 
 bool is_v6(const std::string& host) { return host.find(':') != std::string::npos; }
 
-// Empty for what is no address, or one that needs the name of its card, too.
-std::string text_of(const sockaddr* address) {
-  if (address == nullptr) return "";
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const void* host = nullptr;
-  if (address->sa_family == AF_INET) host = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-  if (address->sa_family == AF_INET6) {
-    const in6_addr& host6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-    if (!IN6_IS_ADDR_LINKLOCAL(&host6)) host = &host6;
-  }
-  if (host == nullptr || ::inet_ntop(address->sa_family, host, text.data(), text.size()) == nullptr)
-    return "";
-  return text.data();
-}
-
 // Every address of every card that is up.
 std::vector<NetworkCard> cards_here() {
   std::vector<NetworkCard> cards;
@@ -46,7 +32,7 @@ std::vector<NetworkCard> cards_here() {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, ::freeifaddrs);
   for (const ifaddrs* card = first; card != nullptr; card = card->ifa_next) {
     if ((card->ifa_flags & IFF_UP) == 0) continue;
-    if (std::string host = text_of(card->ifa_addr); !host.empty())
+    if (std::string host = digits_of(card->ifa_addr); !host.empty())
       cards.push_back({card->ifa_name, {std::move(host), 0}, (card->ifa_flags & IFF_LOOPBACK) != 0});
   }
   // Those of IPv4 first; else in the order of the system, by card.
@@ -108,7 +94,7 @@ std::optional<SocketAddress> socket_address(const TcpAddress& address) {
   return result;
 }
 
-std::string in_digits(const SocketAddress& address) { return text_of(address.get()); }
+std::string in_digits(const SocketAddress& address) { return digits_of(address.get()); }
 
 std::string card_name(const std::string& host) {
   for (const NetworkCard& card : cards_here()) {

@@ -16,6 +16,7 @@
 
 #include "frameworks/torch/c10d/flight_recorder.h"
 #include "frameworks/torch/c10d/group_job.h"
+#include "frameworks/torch/c10d/operations/training_marks.h"
 #include "frameworks/torch/c10d/process_group.h"
 #include "frameworks/torch/c10d/shared_buckets.h"
 #include "python/src/python_lock.h"
@@ -61,6 +62,8 @@ void bind_process_group(py::module_& module) {
     response.setContent(FlightRecorder::of_process().json(), "application/json");
     response.setStatus(200);
   });
+  module.def("mark_step_begin", &mark_step_begin);
+  module.def("mark_step_end", &mark_step_end);
   module.def(
       "end_process_groups", [] { GroupJobs::of_process().end_all(); }, NoPythonLock());
 }

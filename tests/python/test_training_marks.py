@@ -11,7 +11,7 @@ READER = """
 import gc, glob, math, mmap, os, struct, sys, threading, torch, rueda.torch as hvd
 
 PHASES = "other data forward backward wait step evaluation checkpoint garbage".split()
-HEADER, SPANS, SPAN, POINTS, POINT, TAG = 32, 4096, 7, 512, 6, 10
+HEADER, SPANS, SPAN, POINTS, POINT, TAG = 64 + 256 * 24, 4096, 7, 512, 6, 10
 CURVE = 2 + TAG + POINTS * POINT
 
 def page():
@@ -170,9 +170,75 @@ def test_phases_of_the_program(tmp_path):
 def test_without_a_launcher_loaders_and_collections_are_left_alone(tmp_path):
     status, out, err = run("""
 import gc, rueda.torch as hvd, torch
+import rueda.torch.distributed
+from torch.optim import optimizer
 assert not hasattr(torch.utils.data.dataloader._BaseDataLoaderIter.__next__, "__wrapped__") and not gc.callbacks
+assert not optimizer._global_optimizer_pre_hooks and not optimizer._global_optimizer_post_hooks
 hvd.log({"loss": 1.0})
 hvd.end_step()
 print("done")
 """, tmp_path, ranks=0)
     assert status == 0 and "done" in out, out + err
+
+
+GROUPS = READER + """
+import rueda.torch.distributed, torch.distributed as dist
+dist.init_process_group("rueda")
+memory = page()
+gc.disable()
+torch.manual_seed(1)
+MODEL
+data = torch.ones(2, 64)
+private = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)   # of no group
+begin, first = about(memory)["spans"], about(memory)["step"]
+for step in range(4):
+    optimizer.zero_grad()
+    loss = model(data).sum()
+    loss.backward()
+    private.step()
+    optimizer.step()
+    private.step()
+assert about(memory)["step"] == first + 4, (first, about(memory))
+found = [[phase for phase, of in spans(memory, begin) if of == first + step] for step in range(4)]
+print("found", found)
+CHECK
+with torch.no_grad():
+    model(data)
+optimizer.step()   # without gradients of a group
+assert about(memory)["step"] == first + 4
+dist.destroy_process_group()
+print("done", flush=True)
+"""
+
+
+def test_a_data_parallel_model_of_torch_marks_its_steps(tmp_path):
+    trained(GROUPS.replace("MODEL", """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)]), bucket_cap_mb=0.02)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+""").replace("CHECK", """
+for step in found[2:]:
+    assert step == ["forward", "backward", "wait", "backward", "step"], found
+"""), tmp_path)
+
+
+def test_steps_that_the_program_counts_are_not_counted_twice(tmp_path):
+    trained(GROUPS.replace("MODEL", """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+""").replace("    private.step()\n    optimizer.step()\n    private.step()", "    optimizer.step()\n    hvd.end_step()").replace("CHECK", ""), tmp_path)
+
+
+def test_a_fully_sharded_model_of_torch_marks_its_steps(tmp_path):
+    trained(GROUPS.replace("MODEL", """
+from torch.distributed.fsdp import fully_shard
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(3)])
+for layer in model:
+    fully_shard(layer)
+fully_shard(model)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+""").replace("CHECK", """
+for step in found[2:]:
+    assert step[0] == "forward" and step[1] == "wait" and step[-1] == "step", found   # the parameters of the first layer
+    assert "backward" in step and "wait" in step[step.index("backward"):], found
+    assert step == found[2], found
+"""), tmp_path)

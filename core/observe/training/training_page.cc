@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
+
+#include "core/base/operation_traits.h"
 
 namespace rueda {
 namespace {
@@ -27,14 +30,75 @@ std::vector<PhaseSpan> spans_of(const TrainingPage& page, std::uint64_t from, st
   return spans;
 }
 
-std::string tag_of(const TrainingPage::Curve& curve) {
-  const auto words = curve.tag.read();
-  if (!words) return "";
-  const auto* text = reinterpret_cast<const char*>(words->data());
-  std::string tag(text, strnlen(text, TrainingPage::kTagBytes));
+// Without control characters.
+std::string text_in(std::span<const std::uint64_t> words) {
+  const auto* letters = reinterpret_cast<const char*>(words.data());
+  std::string text(letters, strnlen(letters, words.size_bytes()));
   std::ranges::replace_if(
-      tag, [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
-  return tag;
+      text, [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
+  return text;
+}
+
+template <std::size_t kWords>
+std::string text_of(const SealedBlock<kWords>& block) {
+  const auto words = block.read();
+  return words ? text_in(*words) : "";
+}
+
+PlanSettings settings_of(const TrainingPage& page) {
+  using Page = TrainingPage;
+  const auto words = page.settings.read();
+  if (!words) return {};
+  return {.fusion_threshold = (*words)[Page::setting_fusion],
+          .linger = (*words)[Page::setting_linger],
+          .chunk_bytes = (*words)[Page::setting_chunk],
+          .route_bytes = (*words)[Page::setting_route],
+          .is_tuned = (*words)[Page::setting_tuned] != 0,
+          .tuner_samples = (*words)[Page::setting_samples],
+          .tuner_words = text_of(page.verdict)};
+}
+
+// Nothing if a byte names no enumerator.
+std::optional<RouteKind> kind_of(const TrainingPage::Route& route) {
+  using Page = TrainingPage;
+  const auto words = route.kind.read();
+  if (!words) return std::nullopt;
+  const auto value = [&](int byte) {
+    return static_cast<std::uint8_t>((*words)[Page::kind_values] >> (8 * byte));
+  };
+  const auto operation = operation_from(value(0));
+  const auto dtype = data_type_from(value(1));
+  const auto sent_as = compression_from(value(2));
+  if (!operation || !dtype || !sent_as || value(4) > 63) return std::nullopt;
+  const std::span<const std::uint64_t> all(*words);
+  return RouteKind{.operation = *operation,
+                   .dtype = *dtype,
+                   .sent_as = *sent_as,
+                   .ends_on_device = value(3) != 0,
+                   .size_class = value(4),
+                   .backend = text_in(all.subspan(Page::kind_backend, Page::kBackendBytes / 8)),
+                   .inside = text_in(all.subspan(Page::kind_inside, Page::kInsideBytes / 8)),
+                   .between = text_in(all.subspan(Page::kind_between, Page::kBetweenBytes / 8))};
+}
+
+std::vector<CountedRoute> routes_of(const TrainingPage& page) {
+  std::vector<CountedRoute> routes;
+  const std::size_t made = std::min<std::uint64_t>(load_word(page.routes_made), TrainingPage::kRoutes);
+  for (std::size_t i = 0; i < made; ++i) {
+    const TrainingPage::Route& route = page.routes[i];
+    std::optional<RouteKind> kind = kind_of(route);
+    if (!kind) continue;
+    routes.push_back({static_cast<std::uint32_t>(i),
+                      std::move(*kind),
+                      {.plans = load_word(route.plans),
+                       .tensors = load_word(route.tensors),
+                       .bytes = load_word(route.bytes),
+                       .nanoseconds = load_word(route.nanoseconds),
+                       .fastest = load_word(route.fastest),
+                       .predicted_plans = load_word(route.predicted_plans),
+                       .predicted = load_word(route.predicted)}});
+  }
+  return routes;
 }
 
 std::vector<ScalarPoint> points_of(const TrainingPage::Curve& curve, std::uint64_t from,
@@ -93,12 +157,15 @@ std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_
   reading.clock_offset_ns = static_cast<std::int64_t>(load_word(page.clock_offset_ns));
   reading.spans_written = load_word(page.spans_written);
   reading.spans = spans_of(page, spans_from, reading.spans_written);
+  reading.settings = settings_of(page);
+  reading.plans_uncounted = load_word(page.plans_uncounted);
+  reading.routes = routes_of(page);
   const std::size_t curves = std::min<std::uint64_t>(load_word(page.curves_made), TrainingPage::kTags);
   for (std::size_t i = 0; i < curves; ++i) {
     const TrainingPage::Curve& curve = page.curves[i];
     const std::uint64_t logged = load_word(curve.logged);
     reading.curves.push_back(
-        {.tag = tag_of(curve),
+        {.tag = text_of(curve.tag),
          .logged = logged,
          .points = points_of(curve, i < points_from.size() ? points_from[i] : 0, logged)});
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,23 +13,44 @@
 
 #include "core/base/bytes.h"
 #include "core/observe/sealed_block.h"
+#include "core/observe/training/plan_route.h"
 #include "rueda/training.h"
 
 namespace rueda {
 
 // Purpose: plain memory that another process may map and read at any time, also after the writer was killed.
 // All zero but for the first words is a page without history: memory of a new file has no need to be
-// touched. One writer (a TrainingRecord), any number of readers.
+// touched. One writer (a TrainingRecord), any number of readers. A Route has a writer of its own, a
+// RouteCounter.
 struct TrainingPage {
   static constexpr std::uint64_t kMagic = 0x6e697274'64756572;  // "ruedtrin"
-  static constexpr std::uint64_t kVersion = 1;
+  static constexpr std::uint64_t kVersion = 2;
   static constexpr std::size_t kSpans = 4096;
+  static constexpr std::size_t kRoutes = 256;
+  static constexpr std::size_t kBackendBytes = 24, kInsideBytes = 16, kBetweenBytes = 24;
+  static constexpr std::size_t kVerdictBytes = 128;
   static constexpr std::size_t kTags = 64;
   static constexpr std::size_t kTagBytes = 64;
   static constexpr std::size_t kPoints = 512;
 
   enum SpanWord : std::uint8_t { span_number, span_phase, span_step, span_begin, span_end, span_words };
   enum PointWord : std::uint8_t { point_number, point_step, point_value, point_seconds, point_words };
+  enum SettingWord : std::uint8_t {
+    setting_fusion,
+    setting_linger,
+    setting_chunk,
+    setting_route,
+    setting_tuned,
+    setting_samples,
+    setting_words
+  };
+  enum KindWord : std::uint8_t {
+    kind_values,  // a byte each: operation, dtype, sent_as, ends_on_device, size_class
+    kind_backend,
+    kind_inside = kind_backend + kBackendBytes / 8,
+    kind_between = kind_inside + kInsideBytes / 8,
+    kind_words = kind_between + kBetweenBytes / 8
+  };
   using Span = SealedBlock<span_words>;
   using Point = SealedBlock<point_words>;
 
@@ -38,6 +60,20 @@ struct TrainingPage {
     std::uint64_t stride;  // 0: no value yet
     SealedBlock<kTagBytes / 8> tag;
     std::array<Point, kPoints> points;
+  };
+
+  // A kind of Plans, and its RouteCount. Several may be of the same kind. Counters share a cache line.
+  struct Route {
+    std::uint64_t plans;
+    std::uint64_t tensors;
+    std::uint64_t bytes;
+    std::uint64_t nanoseconds;
+    std::uint64_t fastest;
+    std::uint64_t predicted_plans;
+    std::uint64_t predicted;
+    std::uint64_t spare;
+    SealedBlock<kind_words> kind;
+    std::array<std::uint64_t, 5> spare_words;
   };
 
   std::uint64_t magic;  // written last
@@ -51,10 +87,16 @@ struct TrainingPage {
   std::uint64_t clock_offset_ns;
   std::uint64_t spans_written;  // span number n lies in slot n modulo kSpans
   std::uint64_t curves_made;
-  std::array<std::uint64_t, 21> spare;
+  std::uint64_t routes_made;
+  std::uint64_t plans_uncounted;  // there was no Route for them
+  SealedBlock<setting_words> settings;
+  SealedBlock<kVerdictBytes / 8> verdict;
+  std::array<std::uint64_t, 25> spare;
+  std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
 };
+static_assert(sizeof(TrainingPage::Route) % 64 == 0 && offsetof(TrainingPage, routes) % 64 == 0);
 static_assert(std::is_trivially_copyable_v<TrainingPage> && std::is_standard_layout_v<TrainingPage>);
 
 // One phase that has ended. A plain value; times of this machine's monotonic clock.
@@ -80,6 +122,14 @@ struct ScalarCurve {
   std::vector<ScalarPoint> points;  // oldest first
 };
 
+// A Route of a page. A plain value.
+struct CountedRoute {
+  std::uint32_t number = 0;  // of the page's; it keeps its kind
+  RouteKind kind;
+  RouteCount count;
+  bool operator==(const CountedRoute&) const = default;
+};
+
 // The contents of a page. A plain value.
 struct TrainingReading {
   std::int64_t process_id = 0;
@@ -92,6 +142,9 @@ struct TrainingReading {
   std::uint64_t spans_written = 0;   // the cursor
   std::vector<PhaseSpan> spans;      // oldest first
   std::vector<ScalarCurve> curves;   // in the order of their first points: an index never changes its tag
+  PlanSettings settings;
+  std::uint64_t plans_uncounted = 0;
+  std::vector<CountedRoute> routes;  // by number
 };
 
 // Nothing when the bytes are no page of this version. They may be changing, and may be anything. The reading

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <span>
+#include <utility>
 
 #include "core/base/system/fork_guard.h"
 #include "core/base/system/sealed_file.h"
@@ -21,14 +23,41 @@ double wall_clock_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// The first bytes of a name, with whole characters of UTF-8 only, and without a zero.
-std::string_view beginning_of(std::string_view tag) {
-  tag = tag.substr(0, tag.find('\0'));
-  if (tag.size() <= TrainingPage::kTagBytes) return tag;
+// The first bytes of a text, with whole characters of UTF-8 only, and without a zero.
+std::string_view beginning_of(std::string_view text, std::size_t most) {
+  text = text.substr(0, text.find('\0'));
+  if (text.size() <= most) return text;
   const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; };
-  std::size_t end = TrainingPage::kTagBytes;
-  while (end > 0 && continues(tag[end])) --end;
-  return tag.substr(0, end);
+  std::size_t end = most;
+  while (end > 0 && continues(text[end])) --end;
+  return text.substr(0, end);
+}
+
+void put_text(std::span<std::uint64_t> words, std::string_view text) {
+  std::memcpy(words.data(), text.data(), std::min(text.size(), words.size_bytes()));
+}
+
+using KindWords = std::array<std::uint64_t, TrainingPage::kind_words>;
+
+KindWords words_of(const RouteKind& kind) {
+  using Page = TrainingPage;
+  KindWords words{};
+  words[Page::kind_values] =
+      static_cast<std::uint64_t>(kind.operation) | static_cast<std::uint64_t>(kind.dtype) << 8 |
+      static_cast<std::uint64_t>(kind.sent_as) << 16 | static_cast<std::uint64_t>(kind.ends_on_device) << 24 |
+      static_cast<std::uint64_t>(kind.size_class) << 32;
+  const std::span<std::uint64_t> all(words);
+  put_text(all.subspan(Page::kind_backend, Page::kBackendBytes / 8), kind.backend);
+  put_text(all.subspan(Page::kind_inside, Page::kInsideBytes / 8), kind.inside);
+  put_text(all.subspan(Page::kind_between, Page::kBetweenBytes / 8), kind.between);
+  return words;
+}
+
+template <std::size_t kWords>
+void store_all(SealedBlock<kWords>& block, const std::array<std::uint64_t, kWords>& words) {
+  block.write([&](auto store) {
+    for (std::size_t i = 0; i < kWords; ++i) store(i, words[i]);
+  });
 }
 
 std::uint64_t stride_of(const TrainingPage::Curve& curve) {
@@ -111,6 +140,24 @@ void TrainingRecord::end_step() {
   store_word(page_->step, ++step_);
 }
 
+void TrainingRecord::end_unmarked_step() {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  turn_to(Phase::forward);
+  if (program_counts_) return;
+  counted_unmarked_ = true;
+  store_word(page_->step, ++step_);
+}
+
+void TrainingRecord::end_step_of_program() {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  program_counts_ = true;
+  if (std::exchange(counted_unmarked_, false)) return;
+  turn_to(Phase::forward);
+  store_word(page_->step, ++step_);
+}
+
 TrainingPage::Curve* TrainingRecord::find_curve(std::string_view tag) {
   const std::uint64_t made = load_word(page_->curves_made);
   for (std::uint64_t i = 0; i < made; ++i) {
@@ -121,9 +168,7 @@ TrainingPage::Curve* TrainingRecord::find_curve(std::string_view tag) {
   std::array<std::uint64_t, TrainingPage::kTagBytes / 8> words{};
   std::memcpy(words.data(), tag.data(), tag.size());
   TrainingPage::Curve& curve = page_->curves[made];
-  curve.tag.write([&](auto store) {
-    for (std::size_t i = 0; i < words.size(); ++i) store(i, words[i]);
-  });
+  store_all(curve.tag, words);
   store_word(curve.stride, 1);
   store_word(page_->curves_made, made + 1);
   return &curve;
@@ -143,7 +188,7 @@ TrainingPage::Point& TrainingRecord::free_point(TrainingPage::Curve& curve) {
 void TrainingRecord::log(std::string_view tag, double value, std::int64_t step) {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
-  TrainingPage::Curve* const curve = find_curve(beginning_of(tag));
+  TrainingPage::Curve* const curve = find_curve(beginning_of(tag, TrainingPage::kTagBytes));
   if (curve == nullptr) return;
   const std::uint64_t number = load_word(curve->logged);
   if (number % stride_of(*curve) == 0) {
@@ -172,6 +217,63 @@ void TrainingRecord::set_clock_offset(std::int64_t nanoseconds) {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
   store_word(page_->clock_offset_ns, static_cast<std::uint64_t>(nanoseconds));
+}
+
+// With the mutex. One that is not taken keeps its count.
+TrainingPage::Route* TrainingRecord::find_route(const RouteKind& kind) {
+  const KindWords words = words_of(kind);
+  const std::uint64_t made = load_word(page_->routes_made);
+  for (std::uint64_t i = 0; i < made; ++i)
+    if (!routes_taken_[i] && page_->routes[i].kind.words == words) return &page_->routes[i];
+  if (made == TrainingPage::kRoutes) return nullptr;
+  store_all(page_->routes[made].kind, words);
+  store_word(page_->routes_made, made + 1);
+  return &page_->routes[made];
+}
+
+TrainingPage::Route* TrainingRecord::take_route(const RouteKind& kind) {
+  if (is_of_child()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  TrainingPage::Route* const route = find_route(kind);
+  if (route != nullptr) routes_taken_.set(static_cast<std::size_t>(route - page_->routes.data()));
+  return route;
+}
+
+void TrainingRecord::give_back(const TrainingPage::Route& route) {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  routes_taken_.reset(static_cast<std::size_t>(&route - page_->routes.data()));
+}
+
+void TrainingRecord::count_unrouted() {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  store_word(page_->plans_uncounted, load_word(page_->plans_uncounted) + 1);
+}
+
+bool TrainingRecord::use_settings(const void* owner, const PlanSettings& settings) {
+  if (is_of_child()) return false;
+  const std::lock_guard lock(mutex_);
+  if (settings_owner_ != nullptr && settings_owner_ != owner) return false;
+  settings_owner_ = owner;
+  std::array<std::uint64_t, TrainingPage::kVerdictBytes / 8> verdict{};
+  put_text(verdict, beginning_of(settings.tuner_words, TrainingPage::kVerdictBytes));
+  store_all(page_->verdict, verdict);
+  page_->settings.write([&](auto store) {
+    store(TrainingPage::setting_fusion, settings.fusion_threshold);
+    store(TrainingPage::setting_linger, settings.linger);
+    store(TrainingPage::setting_chunk, settings.chunk_bytes);
+    store(TrainingPage::setting_route, settings.route_bytes);
+    store(TrainingPage::setting_tuned, std::uint64_t{settings.is_tuned});
+    store(TrainingPage::setting_samples, settings.tuner_samples);
+  });
+  return true;
+}
+
+void TrainingRecord::give_back_settings(const void* owner) {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  if (settings_owner_ == owner) settings_owner_ = nullptr;
 }
 
 }  // namespace rueda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <mutex>
 #include <string_view>
@@ -31,11 +32,24 @@ class TrainingRecord {
   void leave_phase(Phase phase, Phase next);
   // Counts the step, and begins `forward`.
   void end_step();
+  // The same where nobody has said that the step is over: it counts unless the program counts its steps.
+  void end_unmarked_step();
+  // The program counts this step. It counts once if it has been counted unmarked.
+  void end_step_of_program();
   // A negative step is the present one.
   void log(std::string_view tag, double value, std::int64_t step);
   // A negative number of `steps_done` leaves the count as it is.
   void set_run(std::uint64_t total_steps, std::uint64_t samples_per_step, std::int64_t steps_done = -1);
   void set_clock_offset(std::int64_t nanoseconds);
+
+  // The caller's own until it gives the Route back; then a later caller may go on counting. Null: all are
+  // taken.
+  TrainingPage::Route* take_route(const RouteKind& kind);
+  void give_back(const TrainingPage::Route& route);
+  void count_unrouted();
+  // Of several owners the first one counts, until it gives the settings back. Returns true for that one.
+  bool use_settings(const void* owner, const PlanSettings& settings);
+  void give_back_settings(const void* owner);
 
   // Of the page's memory, for another process; it can neither shrink nor grow. -1: there was no such memory.
   int descriptor() const { return file_.number(); }
@@ -48,6 +62,7 @@ class TrainingRecord {
   void turn_to(Phase phase);
   TrainingPage::Curve* find_curve(std::string_view tag);
   TrainingPage::Point& free_point(TrainingPage::Curve& curve);
+  TrainingPage::Route* find_route(const RouteKind& kind);
 
   std::mutex mutex_;
   Descriptor file_;
@@ -56,7 +71,11 @@ class TrainingRecord {
   Phase phase_ = Phase::other;
   std::int64_t since_ns_;
   std::uint64_t step_ = 0;
+  bool program_counts_ = false;
+  bool counted_unmarked_ = false;  // since the program has counted
   std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free
+  std::bitset<TrainingPage::kRoutes> routes_taken_;
+  const void* settings_owner_ = nullptr;
 };
 
 }  // namespace rueda

@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
 #include "core/engine/memory/symmetric_memory.h"
+#include "frameworks/torch/c10d/operations/training_marks.h"
 
 namespace rueda {
 namespace {
@@ -113,6 +114,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, Submission subm
 intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder::Submissions submissions) {
   const bool awaited = !call.asynchronous && !coalesces_.load(std::memory_order_relaxed);
   for (Submission& each : submissions) each.awaited = awaited;
+  mark_group_operation();
   const Time deadline = clock_now() + call.timeout;
   const std::string_view title = call.title;
   auto work = make_work(std::move(call));

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "frameworks/torch/c10d/future_completer.h"
+#include "frameworks/torch/c10d/operations/training_marks.h"
 
 namespace rueda {
 namespace {
@@ -59,6 +60,7 @@ std::exception_ptr GroupWork::exception() const {
 }
 
 bool GroupWork::wait(std::chrono::milliseconds timeout) {
+  const GroupWait mark;
   if (!settled_.load(std::memory_order_acquire)) {
     const std::chrono::milliseconds limit = timeout == kNoTimeout ? call_.timeout : timeout;
     if (!ends_by(clock_now() + limit)) throw_timed_out(limit);

@@ -54,22 +54,25 @@ export class Hosts {
     byId("hosts-scroll").hidden = this.known.size === 0;
     const hasLimits = [...this.known.values()].some(({ name, cards }) => cards.some((card) => card.limit_bytes_per_s && !this.isIdle(name, card)));
     byId("hosts").classList.toggle("no-limits", !hasLimits);
+    byId("hosts").classList.toggle("no-gpus", ![...this.load.values()].some(({ gpus }) => gpus?.length));
     keepChildren(byId("hosts-rows"), this.known.values(), ({ name }) => name, (host) => {
-      const row = node("tr"), head = node("th", "", host.name), cards = node("td", "cards");
+      const row = node("tr"), head = node("th", "", host.name), cards = node("td", "cards"), gpus = node("td", "gpus");
+      gpus.append(node("div", "card-list"));
       head.scope = "row";
       cards.append(node("div", "card-list"), node("div", "idle"));
-      row.append(head, node("td"), makeMeter("td", "wide"), makeMeter("td", "wide"), cards);
+      row.append(head, node("td"), makeMeter("td", "wide"), makeMeter("td", "wide"), gpus, cards);
       return row;
     }, (row, host) => this.refresh(row, host));
   }
 
   refresh(row, host) {
-    const [, ranks, busy, memory, cards] = row.children, load = this.load.get(host.name);
+    const [, ranks, busy, memory, gpus, cards] = row.children, load = this.load.get(host.name);
     setText(ranks, this.rankWords(host.name));
     meter(busy, load?.busy ?? 0, load ? `${percent(load.busy)} of ${plural(host.cores, "core")}` : plural(host.cores, "core"));
     const used = load?.memory_used;
     meter(memory, used && host.memory_bytes ? used / host.memory_bytes : 0,
           used ? `${bytes(used)} of ${bytes(host.memory_bytes)}` : bytes(host.memory_bytes));
+    this.refreshGpus(gpus.firstElementChild, load?.gpus ?? []);
     const idle = host.cards.filter((card) => this.isIdle(host.name, card)), others = host.cards.filter((card) => !idle.includes(card));
     setText(cards.lastElementChild, idle.length ? `${others.length ? "and " : ""}${plural(idle.length, "idle card")}` : "");
     cards.lastElementChild.title = idle.map(({ name }) => name).join(", ");
@@ -78,6 +81,20 @@ export class Hosts {
       made.append(node("span", "name", name), makeMeter("div", "meter"), makeMeter("div", "meter"));
       return made;
     }, (made, card) => this.refreshCard(made, card, load?.cards?.find(({ name }) => name === card.name)));
+  }
+
+  refreshGpus(list, gpus) {
+    keepChildren(list, gpus.map((gpu, number) => ({ ...gpu, number })), ({ number }) => number, ({ number }) => {
+      const made = node("div", "card");
+      made.append(node("span", "name", number), makeMeter("div", "meter"), makeMeter("div", "meter"), node("span"));
+      return made;
+    }, (made, gpu) => {
+      const [head, busy, memory, heat] = made.children;
+      head.title = gpu.name;
+      meter(busy, gpu.busy ?? 0, gpu.busy === undefined ? "not known" : percent(gpu.busy));
+      meter(memory, gpu.memory_bytes ? gpu.memory_used / gpu.memory_bytes : 0, `${bytes(gpu.memory_used)} of ${bytes(gpu.memory_bytes)}`);
+      setText(heat, gpu.celsius === undefined ? "" : `${gpu.celsius} °C`);
+    });
   }
 
   // Known to have carried nothing since the page was opened.

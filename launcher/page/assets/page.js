@@ -8,13 +8,14 @@ import { Headline } from "./headline.js";
 import { Hosts } from "./hosts.js";
 import { Late } from "./late.js";
 import { Membership } from "./membership.js";
+import { Plan } from "./plan.js";
 import { Still } from "./still.js";
 import { TaskStream } from "./task_stream.js";
 
 const kEndDelay = 1000;  // the last updates come after the end, too
 
 const headline = new Headline();
-const sections = [headline, new Actions(), new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
+const sections = [headline, new Actions(), new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Plan(), new Hosts()];
 
 const failed = new Set();
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of the training loop that no program has to make: batches of a DataLoader, and collections of garbage."""
+"""Marks of the training loop that no program has to make: batches of a DataLoader, collections of garbage, steps of torch.distributed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import os
 import threading
 from typing import Any
 
+from torch.optim import optimizer
 from torch.utils.data import dataloader
 
-from rueda import _core
+from rueda import _core, _torch
 
 _OLDEST_GENERATION = 2
 _collections: list[Any] = []  # that run; one at most
@@ -24,6 +25,14 @@ def begin() -> None:
         return
     iterator.__next__ = _marked(iterator.__next__)
     gc.callbacks.append(_mark_collection)
+
+
+def begin_steps_of_groups() -> None:
+    """Begins to mark the steps of programs that train by groups of torch.distributed."""
+    if "RUEDA_AGENT_LINE" not in os.environ:
+        return
+    optimizer.register_optimizer_step_pre_hook(lambda *_: _torch.mark_step_begin())
+    optimizer.register_optimizer_step_post_hook(lambda *_: _torch.mark_step_end())
 
 
 def _marked(next_batch):

@@ -16,6 +16,7 @@ import torch
 
 import rueda.torch  # noqa: F401 - checks the version of torch
 from rueda import _torch
+from rueda.torch import automatic_marks
 
 __all__ = ["create_process_group", "flight_record", "share_buckets"]
 
@@ -54,5 +55,6 @@ def flight_record():
 
 
 # Threads that complete Futures take Python's lock, which the interpreter's end does not give them any more.
+automatic_marks.begin_steps_of_groups()
 atexit.register(_torch.end_process_groups)
 rueda_backend.register()

@@ -54,6 +54,8 @@ class SimulatedJob:
         self.ended = None  # the state that stays
         self.job_version = 1
         self.lost = 0
+        self.predicts = True  # the cost model
+        self.gpus = 0  # of each host; only the first one knows how busy it is
 
     def now(self):
         return time.time() - self.started_at
@@ -197,6 +199,9 @@ class SimulatedJob:
             if self.arrivals and now >= reader.late_at:
                 reader.late_at = now + (0.4 if self.rank_count <= 64 else 2)
                 message["late"] = late_of(self.arrivals, self.slow, self.slow_since)
+            if now >= reader.plan_at and self.step:
+                reader.plan_at = now + 1
+                message["plan"] = self.plan()
             if (operations := self.operations(now)) != reader.operations:
                 message["operations"] = reader.operations = operations
             return message
@@ -215,6 +220,25 @@ class SimulatedJob:
             return [(other, "data" if other == rank else "wait", self.step + 1, since, now) for other in range(self.rank_count)
                     if self.states[other] == "running"]
         return [(rank, phase, step, begin, now) for rank, phase, step, begin, end in self.spans_of_step if begin < now < end]
+
+    def plan(self):
+        """As if each step were one fused allreduce of gradients and a short one, and a broadcast at the start."""
+        steps, common = self.step, {"inside": "in place", "ends_on_device": False, "ranks": self.rank_count}
+        kinds = [("allreduce", "float32", "16 MiB", 2**24, "hierarchy-tcp", "ring", "shared memory, in place and TCP, ring", "fp16", 3 * steps, 38, 4100, 0.9),
+                 ("allreduce", "float32", "4 B", 4, "hierarchy-tcp", "recursive doubling", "shared memory, in place and TCP, recursive doubling", "none", steps, 1, 61, 0.1)]
+        kinds += [("broadcast", "float32", f"{2**size} B", 2**size, "hierarchy-tcp", "tree", "shared memory, in place and TCP, tree", "none", 1, 1, 100, 0)
+                  for size in range(10)]
+        routes = [{**common, "operation": operation, "dtype": dtype, "size": size, "most_bytes": most, "backend": backend, "between": between, "route": route,
+                   "sent_as": sent_as, "plans": plans * self.rank_count, "tensors": tensors * plans * self.rank_count, "bytes": most * plans,
+                   "mean_us": mean, "fastest_us": 0.9 * mean, "share": share} for
+                  operation, dtype, size, most, backend, between, route, sent_as, plans, tensors, mean, share in kinds]
+        for route in routes[:2]:
+            route |= {"recent_us": 1.1 * route["mean_us"], "per_s": 10.0}
+            if self.predicts:
+                route["predicted_us"] = 0.8 * route["mean_us"]
+        settings = {"fusion_threshold": 64 << 20, "cycle_ms": 1.0, "chunk_bytes": 256 << 10, "is_tuned": True, "tuner_samples": steps // 10,
+                    "tuner_words": "keeps the defaults"}
+        return {"routes": routes, "more": 0, "uncounted": 0, "settings": settings}
 
     def progress(self, now):
         seconds = statistics.fmean(step.end - step.begin for step in self.arrivals)
@@ -241,7 +265,8 @@ class SimulatedJob:
     def load(self, now):
         moves = not self.stuck and not self.ended
         rate = lambda host, card, name: (12e6 + 10e6 * math.sin(now / 3 + host + card)) * moves * (name not in self.idle_cards)
-        return [{"name": f"h{host}", "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host),
+        gpu = lambda number: {"name": "GPU", "memory_bytes": 80e9, "memory_used": 61e9, **({} if number else {"busy": 0.7 + 0.2 * math.sin(now), "celsius": 54})}
+        return [{"name": f"h{host}", "gpus": [gpu(number) for number in range(self.gpus)], "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host),
                  "cards": [{"name": name, "sent_per_s": rate(host, card, name), "received_per_s": 0.95 * rate(host, card, name)}
                            for card, name in enumerate(self.cards)]} for host in range(self.host_count)]
 
@@ -255,7 +280,7 @@ class Reader:
     """How far one connection has read."""
 
     def __init__(self):
-        self.spans = self.events = self.late_at = self.job = 0
+        self.spans = self.events = self.late_at = self.plan_at = self.job = 0
         self.points, self.operations = {}, []
 
 

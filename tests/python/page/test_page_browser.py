@@ -88,7 +88,8 @@ def test_each_element_follows_the_feed(opened):
     job, _, tab = opened()
     tab.wait_for(f"{text('line')}.startsWith('running, step ')")
     for changing in ("document.title", text("line"), text("progress-words"), "document.querySelector('[data-tag=loss] .last').innerText",
-                     "document.getElementById('progress').getAttribute('aria-valuetext')", text("hosts-rows"), text("late-rows"), f"{STREAM}.frames"):
+                     "document.getElementById('progress').getAttribute('aria-valuetext')", text("hosts-rows"), text("late-rows"), text("plan-rows"), text("plan-settings"),
+                     f"{STREAM}.frames"):
         before = tab.evaluate(changing)
         tab.wait_for(f"{changing} !== {before!r}" if isinstance(before, str) else f"{changing} > {before}")
     assert [row.split("\n")[0] for row in rows(tab, "curves-list")] == ["loss", "learning rate", "samples/s", "gradient norm", "evaluation/f1"]

@@ -8,6 +8,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "core/observe/training/training_record.h"
+
 namespace rueda {
 namespace {
 
@@ -25,6 +27,7 @@ class ScriptedWork final : public Work {
   Step step() override { return script_.step(); }
   void abandon() override { script_.abandoned = true; }
   std::string_view phase() const override { return "acting"; }
+  PlanRoute route() const override { return {.between = "by the script"}; }
 
  private:
   Script& script_;
@@ -98,6 +101,26 @@ TEST_F(WorksTest, ThereAreAtMostSoMany) {
   EXPECT_EQ(completed_.at("1"), Status{});
   start();
   EXPECT_TRUE(works_.phase_of(3));
+}
+
+TEST_F(WorksTest, OnlyADoneWorkIsCountedByItsRoute) {
+  const auto counted = [] {
+    std::uint64_t plans = 0;
+    for (const CountedRoute& route : read_training_page(TrainingRecord::of_process().page())->routes)
+      if (route.kind.backend == "scripted" && route.kind.between == "by the script")
+        plans += route.count.plans;
+    return plans;
+  };
+  observer_.begin({}, {});
+  for (std::uint64_t number : {1, 2}) call(number);
+  start();
+  will(1, Work::Step::done);
+  will(2, Work::Step::given_up);
+  works_.step(now_);
+  works_.abort(2, first_);
+  works_.step(now_);
+  EXPECT_EQ(completed_.size(), 2U);
+  EXPECT_EQ(counted(), 1U);
 }
 
 TEST_F(WorksTest, TwoWithMessagesThatLookAlikeDoNotRunTogether) {

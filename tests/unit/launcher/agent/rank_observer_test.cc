@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/observe/training/route_counter.h"
 #include "core/observe/training/training_record.h"
 #include "launcher/agent/rank_channel.h"
 
@@ -72,6 +73,34 @@ TEST(RankObserver, TellsHistoryOnceInBoundedMessages) {
   EXPECT_EQ(news[0].spans.size(), 1);
   EXPECT_EQ(news[0].phase, Phase::data);
   EXPECT_EQ(news[0].curves.at(0).points.size(), 1);
+}
+
+TEST(RankObserver, TellsRoutesWithNewPlansOnceASecond) {
+  TrainingRecord record;
+  RouteCounter counter;
+  counter.begin(record, {.fusion_threshold = 64});
+  const auto count = [&](std::uint64_t bytes) { counter.count({.backend = "tcp", .bytes = bytes}); };
+  for (int size = 0; size < 60; ++size) count(std::uint64_t{1} << size);
+  RankObserver observer(0);
+  observer.use(*SealedMemory::map(copy_of(record.descriptor()), sizeof(TrainingPage)));
+  const auto routes = [&](Time now, pid_t process) {
+    observer.look(process, now);
+    std::vector<CountedRoute> all;
+    for (const agents::Observed& message : all_of(observer)) {
+      EXPECT_LE(message.routes.size(), agents::kMostRoutes);
+      EXPECT_EQ(message.settings.fusion_threshold, 64U);
+      all.insert(all.end(), message.routes.begin(), message.routes.end());
+    }
+    return all;
+  };
+  EXPECT_EQ(routes(kLookBegin, ::getpid()).size(), 60U);
+  count(1);
+  EXPECT_EQ(routes(kLookBegin + 200ms, ::getpid()).size(), 0U);
+  const std::vector<CountedRoute> later = routes(kLookBegin + 1100ms, ::getpid());
+  ASSERT_EQ(later.size(), 1U);
+  EXPECT_EQ(later[0].count.plans, 2U);
+  count(2);
+  EXPECT_EQ(routes(kLookBegin + 1200ms, 0).size(), 1U) << "it has ended: the last news";
 }
 
 TEST(RankObserver, SaysNothingWithoutNewsButNowAndThen) {

@@ -59,24 +59,31 @@ std::vector<Message> one_of_each() {
 }
 
 std::vector<Message> one_of_each_for_watchers() {
-  return {Watch{200},
-          Observed{.rank = 3,
-                   .now_ns = 7,
-                   .clock_offset_ns = -8,
-                   .resident_bytes = 9,
-                   .cpu_seconds = 1.5,
-                   .has_training = true,
-                   .step = 10,
-                   .total_steps = 20,
-                   .samples_per_step = 32,
-                   .phase = Phase::wait,
-                   .phase_since_ns = 11,
-                   .spans = {{Phase::data, 9, 1, 2}, {Phase::garbage, 9, 2, 3}},
-                   .curves = {{"loss", {{9, 0.5}, {10, 0.25}}}, {"", {}}}},
-          Observed{.rank = 4, .cpu_seconds = 2},
-          HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}},
-          Request{6, RequestKind::timeline, "100 120 /tmp/a b.json"},
-          AnswerPart{6, 3, false, "words"}};
+  return {
+      Watch{200},
+      Observed{
+          .rank = 3,
+          .now_ns = 7,
+          .clock_offset_ns = -8,
+          .resident_bytes = 9,
+          .cpu_seconds = 1.5,
+          .has_training = true,
+          .step = 10,
+          .total_steps = 20,
+          .samples_per_step = 32,
+          .phase = Phase::wait,
+          .phase_since_ns = 11,
+          .spans = {{Phase::data, 9, 1, 2}, {Phase::garbage, 9, 2, 3}},
+          .curves = {{"loss", {{9, 0.5}, {10, 0.25}}}, {"", {}}},
+          .settings = {64, 1, 2, 3, true, 4, "keeps the defaults"},
+          .plans_uncounted = 5,
+          .routes = {{6,
+                      {Operation::broadcast, DataType::uint8, Compression::bf16, true, 7, "tcp", "", "tree"},
+                      {8, 9, 10, 11, 12, 13, 14}}}},
+      Observed{.rank = 4, .cpu_seconds = 2},
+      HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}, {{"GPU", 50, -1, 2, 1}}},
+      Request{6, RequestKind::timeline, "100 120 /tmp/a b.json"},
+      AnswerPart{6, 3, false, "words"}};
 }
 
 std::vector<Message> all_kinds() {
@@ -136,7 +143,22 @@ TEST(AgentMessage, ObservationsOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(
       Observed{.has_training = true, .curves = {{"a", std::vector<Observed::Point>(kMostPoints + 1)}}})));
   EXPECT_FALSE(decode(encode(Observed{.has_training = true, .curves = {{std::string(65, 'x'), {}}}})));
+  const auto with_route = [](CountedRoute route) {
+    return encode(Observed{.has_training = true, .routes = {std::move(route)}});
+  };
+  EXPECT_TRUE(decode(with_route({})));
+  EXPECT_FALSE(decode(with_route({.number = TrainingPage::kRoutes})));
+  EXPECT_FALSE(decode(with_route({.kind = {.operation = static_cast<Operation>(kOperationCount)}})));
+  EXPECT_FALSE(decode(with_route({.kind = {.size_class = 64}})));
+  EXPECT_FALSE(decode(with_route({.kind = {.backend = std::string(25, 'x')}})));
+  EXPECT_FALSE(
+      decode(encode(Observed{.has_training = true, .routes = std::vector<CountedRoute>(kMostRoutes + 1)})));
+  EXPECT_FALSE(
+      decode(encode(Observed{.has_training = true, .settings = {.tuner_words = std::string(129, 'x')}})));
   EXPECT_FALSE(decode(encode(HostLoad{.busy = -0.5})));
+  EXPECT_FALSE(decode(encode(HostLoad{.gpus = std::vector<GpuLoad>(33)})));
+  EXPECT_FALSE(decode(encode(HostLoad{.gpus = {{.busy_percent = 101}}})));
+  EXPECT_FALSE(decode(encode(HostLoad{.gpus = {{.celsius = -2}}})));
   EXPECT_FALSE(decode(encode(HostLoad{.cards = std::vector<HostLoad::Card>(kMostCards + 1)})));
 }
 
@@ -161,8 +183,13 @@ TEST(AgentMessage, TheLongestObservationsFitIntoTheWindow) {
   Observed rank{.has_training = true, .spans = std::vector<Observed::Span>(kMostSpans)};
   for (std::size_t i = 0; i < 64; ++i) rank.curves.push_back({std::string(64, 'x'), {}});
   rank.curves.front().points.resize(kMostPoints);
+  rank.settings.tuner_words.assign(TrainingPage::kVerdictBytes, 'x');
+  const RouteKind kind{
+      .backend = std::string(24, 'x'), .inside = std::string(16, 'x'), .between = std::string(24, 'x')};
+  rank.routes.assign(kMostRoutes, {0, kind, {}});
   EXPECT_LE(cost_of(encode(rank)), kMostAhead);
-  const HostLoad load{.cards = std::vector<HostLoad::Card>(kMostCards, {std::string(64, 'x'), 0, 0, 0})};
+  const HostLoad load{.cards = std::vector<HostLoad::Card>(kMostCards, {std::string(64, 'x'), 0, 0, 0}),
+                      .gpus = std::vector<GpuLoad>(32, {.name = std::string(64, 'x')})};
   EXPECT_LE(cost_of(encode(load)), kMostAhead);
 }
 

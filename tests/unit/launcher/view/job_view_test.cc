@@ -407,5 +407,54 @@ TEST(StatusText, HasALineATableAndTheEvents) {
   EXPECT_NE(text.find("lost: rank 0 was?[2J killed"), std::string::npos) << text;
 }
 
+agents::Observed plans_of(int rank, std::uint64_t plans, std::int64_t at_ns) {
+  CountedRoute route{.kind = {.size_class = 4, .backend = "tcp", .between = "ring"},
+                     .count = {.plans = plans, .tensors = 2 * plans, .bytes = 16, .nanoseconds = 2'000'000}};
+  return {.rank = rank,
+          .now_ns = kViewBeginNs + at_ns,
+          .has_training = true,
+          .settings = {.fusion_threshold = static_cast<std::uint64_t>(64 + rank)},
+          .routes = {route}};
+}
+
+TEST(JobView, PlansAreToldOnceASecond) {
+  SimulatedJob job(2, nullptr);
+  JobView& view = job.view;
+  view.update(kViewBegin);
+  view.hear(0, plans_of(1, 4, 0), kViewBegin);
+  view.hear(0, plans_of(0, 6, 0), kViewBegin);
+  json update = view.update(kViewBegin + 1s);
+  ASSERT_EQ(update["plan"]["routes"].size(), 1U);
+  EXPECT_EQ(update["plan"]["routes"][0]["plans"], 10);
+  EXPECT_EQ(update["plan"]["settings"]["fusion_threshold"], 64) << "rank 0 decides";
+  view.hear(0, plans_of(0, 8, 200'000'000), kViewBegin + 1200ms);
+  EXPECT_FALSE(view.update(kViewBegin + 1200ms).contains("plan"));
+  update = view.update(kViewBegin + 2100ms);
+  EXPECT_EQ(update["plan"]["routes"][0]["plans"], 12);
+  EXPECT_FALSE(view.update(kViewBegin + 4s).contains("plan")) << "nothing is new";
+  EXPECT_EQ(view.everything(kViewBegin + 4s)["plan"]["routes"][0]["plans"], 12);
+  const std::string labels =
+      "{operation=\"allreduce\",dtype=\"float32\",most_bytes=\"16\",backend=\"tcp\",inside=\"\",between="
+      "\"ring\","
+      "sent_as=\"none\"}";
+  EXPECT_NE(view.metrics().find("rueda_job_route_plans_total" + labels + " 12\n"), std::string::npos);
+  EXPECT_NE(view.metrics().find("rueda_job_route_seconds_total" + labels + " 0.004\n"), std::string::npos);
+  EXPECT_NE(status_text(view.status(kViewBegin + 4s)).find("TCP, ring"), std::string::npos);
+}
+
+TEST(JobView, GpusOfAHostAreTold) {
+  SimulatedJob job(1, nullptr);
+  const GpuLoad gpu{
+      .name = "H200", .busy_percent = 40, .memory_bytes = 3ULL << 30, .memory_used = 1ULL << 30};
+  job.view.hear(0, agents::HostLoad{.gpus = {gpu}}, kViewBegin);
+  const json told = job.view.update(kViewBegin)["hosts"][0]["gpus"];
+  EXPECT_EQ(told, json::parse(
+                      R"([{"name":"H200","busy":0.4,"memory_bytes":3221225472,"memory_used":1073741824}])"));
+  EXPECT_NE(job.view.metrics().find("rueda_gpu_busy_ratio{host=\"h0\",gpu=\"0\"} 0.4\n"), std::string::npos);
+  EXPECT_EQ(job.view.metrics().find("rueda_gpu_temperature_celsius"), std::string::npos) << "it is not known";
+  EXPECT_NE(status_text(job.view.status(kViewBegin)).find("h0, GPU 0 (H200): 1.0 of 3.0 GiB, 40 % busy\n"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace rueda

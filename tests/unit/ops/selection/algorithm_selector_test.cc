@@ -51,6 +51,32 @@ TEST(PairedBytes, AreThoseOfTheQuickest) {
   }
 }
 
+TEST(AlgorithmSelector, PredictsByTheModelOfItsDecision) {
+  const LinkCosts costs{50e-6, 40e-9};
+  AlgorithmSelector selector("tcp", Config());
+  Plan plan;
+  plan.operation = Operation::allreduce;
+  plan.buffer_bytes = 1 << 20;
+  plan.members = std::make_shared<const RankSet>(0, 4);
+  EXPECT_EQ(selector.predicted_seconds(plan), 0) << "nothing has been measured";
+  selector.use(costs, 2);
+  EXPECT_NEAR(selector.predicted_seconds(plan), seconds_of_ring(costs, 4, 1 << 20), 1e-9);
+  plan.pairing = Pairing::doubling;
+  EXPECT_NEAR(selector.predicted_seconds(plan), seconds_of_doubling(costs, 4, 2, 1 << 20), 1e-9);
+  plan.pairing = Pairing::halving;
+  EXPECT_NEAR(selector.predicted_seconds(plan), seconds_of_halving(costs, 4, 2, 1 << 20), 1e-9);
+  plan.pairing = Pairing::none;
+  Plan other = plan;
+  other.operation = Operation::broadcast;
+  EXPECT_EQ(selector.predicted_seconds(other), 0) << "the model is of allreduces";
+  other = plan;
+  other.compression = Compression::topk;
+  EXPECT_EQ(selector.predicted_seconds(other), 0);
+  other = plan;
+  other.reduction_order = ReductionOrder::fixed;
+  EXPECT_EQ(selector.predicted_seconds(other), 0);
+}
+
 TEST(PairedBytes, EndSomewhere) {
   EXPECT_EQ(paired_bytes({50e-6, 0}, 4, 1).halving, kMostPaired);
   EXPECT_EQ(paired_bytes({50e-6, 40e-9}, 4, 1).halving,

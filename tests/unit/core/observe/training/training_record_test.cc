@@ -76,6 +76,22 @@ TEST(TrainingRecord, AStepWithoutOtherMarksIsASpan) {
   EXPECT_EQ(read(record).step, 3U);
 }
 
+TEST(TrainingRecord, AProgramThatCountsItsStepsIsBelieved) {
+  TrainingRecord record;
+  record.end_unmarked_step();
+  record.end_unmarked_step();
+  EXPECT_EQ(read(record).step, 2U);
+  record.end_step_of_program();
+  EXPECT_EQ(read(record).step, 2U) << "it has been counted";
+  record.begin_phase(Phase::step);
+  record.end_unmarked_step();
+  EXPECT_EQ(read(record).phase, Phase::forward);
+  EXPECT_EQ(read(record).step, 2U) << "the program will count it";
+  record.end_step_of_program();
+  record.end_step_of_program();
+  EXPECT_EQ(read(record).step, 4U);
+}
+
 TEST(TrainingRecord, TheCursorGivesOnlyNewSpans) {
   TrainingRecord record;
   record.begin_phase(Phase::data);
@@ -298,6 +314,11 @@ TEST(TrainingPage, AnyBytesAreReadWithinBounds) {
     for (const ScalarCurve& curve : reading->curves) {
       EXPECT_LE(curve.tag.size(), TrainingPage::kTagBytes);
       EXPECT_LE(curve.points.size(), TrainingPage::kPoints);
+    }
+    EXPECT_LE(reading->routes.size(), TrainingPage::kRoutes);
+    for (const CountedRoute& route : reading->routes) {
+      EXPECT_LT(static_cast<int>(route.kind.operation), kOperationCount);
+      EXPECT_LE(route.kind.backend.size(), TrainingPage::kBackendBytes);
     }
   }
 }

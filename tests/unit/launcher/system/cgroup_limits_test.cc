@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits of control groups of both versions, from planted files.
-#include "launcher/doctor/cgroup_limits.h"
+#include "launcher/system/cgroup_limits.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,7 +42,10 @@ TEST_F(CgroupLimitsTest, TheSmallestOnTheWayCounts) {
   plant("a/b/memory.max", "max");
   EXPECT_EQ(cgroup_limits("0::/a/b\n", root_), (CgroupLimits{2500, 1'000'000, 4096}));
   plant("a/b/cpu.max", "50000 100000");
+  plant("a/cpu.stat", "usage_usec 40");
+  plant("a/b/cpu.stat", "user_usec 1\nusage_usec 30");
   EXPECT_EQ(cgroup_limits("0::/a/b\n", root_).millicores, 500);
+  EXPECT_EQ(cgroup_limits("0::/a/b\n", root_).cpu_microseconds, 30u);
   EXPECT_EQ(cgroup_limits("0::/\n", root_), CgroupLimits{});
 }
 
@@ -53,6 +56,8 @@ TEST_F(CgroupLimitsTest, VersionOneHasAFolderForEachController) {
   plant("memory/a/memory.usage_in_bytes", "5000");
   plant("memory/memory.limit_in_bytes", "9223372036854771712");
   EXPECT_EQ(cgroup_limits("4:cpu,cpuacct:/a\n3:memory:/a\n", root_), (CgroupLimits{1500, 2'000'000, 5000}));
+  plant("cpu,cpuacct/a/cpuacct.usage", "7000000");
+  EXPECT_EQ(cgroup_limits("4:cpu,cpuacct:/a\n", root_).cpu_microseconds, 7000u);
   plant("cpu,cpuacct/a/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(cgroup_limits("4:cpu,cpuacct:/a\n", root_).millicores, 0);
 }

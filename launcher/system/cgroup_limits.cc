@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/doctor/cgroup_limits.h"
+#include "launcher/system/cgroup_limits.h"
 
 #include <algorithm>
 #include <fstream>
@@ -28,10 +28,13 @@ std::vector<std::int64_t> numbers_in(const fs::path& path) {
   return numbers;
 }
 
-void take_less(std::int32_t& least, std::int64_t quota, std::int64_t period) {
-  if (quota <= 0 || period <= 0) return;
+// Returns true if this limit is the least so far.
+bool take_less(std::int32_t& least, std::int64_t quota, std::int64_t period) {
+  if (quota <= 0 || period <= 0) return false;
   const auto millicores = static_cast<std::int32_t>(std::max<std::int64_t>(1, 1000 * quota / period));
-  if (least == 0 || millicores < least) least = millicores;
+  if (least != 0 && millicores >= least) return false;
+  least = millicores;
+  return true;
 }
 
 // The number behind a word of memory.stat; 0 without it.
@@ -83,13 +86,19 @@ CgroupLimits cgroup_limits(const std::string& membership, const fs::path& root) 
     for_each_group(root / controllers, group, [&](const fs::path& folder) {
       if (controllers.empty()) {
         const std::vector<std::int64_t> quota = numbers_in(folder / "cpu.max");
-        if (quota.size() == 2) take_less(limits.millicores, quota[0], quota[1]);
+        if (quota.size() == 2 && take_less(limits.millicores, quota[0], quota[1]))
+          limits.cpu_microseconds = in_statistics(folder / "cpu.stat", "usage_usec");
         take_less_left(limits.memory, limits.memory_used, folder / "memory.max", folder / "memory.current",
                        in_statistics(folder / "memory.stat", "inactive_file"));
       }
       const auto quota = numbers_in(folder / "cpu.cfs_quota_us"),
                  period = numbers_in(folder / "cpu.cfs_period_us");
-      if (has("cpu") && !quota.empty() && !period.empty()) take_less(limits.millicores, quota[0], period[0]);
+      if (has("cpu") && !quota.empty() && !period.empty() &&
+          take_less(limits.millicores, quota[0], period[0])) {
+        const auto nanoseconds = numbers_in(folder / "cpuacct.usage");
+        limits.cpu_microseconds =
+            nanoseconds.empty() || nanoseconds[0] < 0 ? 0 : static_cast<std::uint64_t>(nanoseconds[0]) / 1000;
+      }
       if (has("memory"))
         take_less_left(limits.memory, limits.memory_used, folder / "memory.limit_in_bytes",
                        folder / "memory.usage_in_bytes",

@@ -15,6 +15,7 @@ struct CgroupLimits {
   std::uint64_t memory_used = 0;  // of the group with the least left, without files that can be dropped
   std::uint64_t processes = 0;    // and threads
   std::uint64_t processes_used = 0;
+  std::uint64_t cpu_microseconds = 0;  // used so far by the group that has the millicores; 0: not known
   bool operator==(const CgroupLimits&) const = default;
 };
 
