@@ -104,6 +104,12 @@ export class SpanStore {
     this.rings.length = count;
   }
 
+  // The beginning of the first span and the end of the last one; null without spans.
+  extent() {
+    const full = this.rings.filter((ring) => ring.size > 0);
+    return full.length ? [Math.min(...full.map((ring) => ring.span(0).begin)), Math.max(...full.map((ring) => ring.end(ring.size - 1)))] : null;
+  }
+
   add(spans, oldest) {
     for (const [rank, phase, step, begin, end] of spans) {
       if (rank >= this.rings.length) this.setRanks(rank + 1);

@@ -45,7 +45,7 @@ export class TaskStream {
     this.stalled = null;
     this.late = [];
     this.changed = true;
-    this.hasEnded = false;
+    this.hasEnded = this.axes.hasEnded = false;
     this.pausedAt = null;
     byId("stream-area").hidden = true;
     byId("stream-empty").hidden = false;
@@ -83,8 +83,11 @@ export class TaskStream {
   }
 
   end() {
-    this.hasEnded = true;
-    if (this.pausedAt === null) this.pausedAt = this.now;
+    this.hasEnded = this.axes.hasEnded = true;
+    const [first, last] = this.store.extent() ?? [0, this.now];
+    if (this.pausedAt === null) this.pausedAt = Math.min(this.now, last);
+    this.window = Math.max(kShortest, Math.min(this.window, this.pausedAt - first));
+    this.drawnWindow = null;
     this.changed = true;
     this.controls.show();
   }
