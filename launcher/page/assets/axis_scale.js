@@ -44,6 +44,6 @@ export function roundNumbers(from, to, most) {
   const power = 10 ** Math.floor(Math.log10(least) + kSlack);
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= least * (1 - kSlack));
   const found = [];
-  for (let index = Math.ceil(from / step - kSlack); index * step <= to + step * kSlack; ++index) found.push(index * step);
+  for (let index = Math.ceil(from / step - kSlack); index * step <= to + step * kSlack; ++index) found.push(index * step + 0);  // not -0
   return found;
 }

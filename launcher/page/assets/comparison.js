@@ -6,6 +6,8 @@ import { LineLegend } from "./line_legend.js";
 import { LinkedCharts } from "./linked_charts.js";
 import { lineKey } from "./line_look.js";
 
+const kMargin = 0.015;
+
 function table({ titles, rows, runs }) {
   const scroll = node("div", "scroll"), made = node("table", "numbers"), head = node("thead"), body = node("tbody"), headRow = node("tr");
   scroll.tabIndex = 0;
@@ -73,7 +75,7 @@ function charts(list, head) {
   head.append(node("p", "hint", "drag to zoom, double click to reset; names hide and show; keys: arrows, + − 0"), reset);
   for (const data of list) {
     const { title } = data.x;
-    if (!groups.has(title)) groups.set(title, new LinkedCharts(reset));
+    if (!groups.has(title)) groups.set(title, new LinkedCharts(reset, kMargin));
     const group = groups.get(title), made = new ComparisonChart(data, group, legend);
     group.all.set(data.title, made);
     grid.append(made.figure);

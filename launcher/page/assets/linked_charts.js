@@ -3,8 +3,9 @@
 import { onColorsChanged } from "./theme.js";
 
 export class LinkedCharts {
-  // `reset` is a button that is there while a part of the range is in view.
-  constructor(reset) {
+  // `reset` is a button that is there while a part of the range is in view. `margin` is the share of the range that stays free at both ends.
+  constructor(reset, margin = 0) {
+    this.margin = margin;
     this.all = new Map();  // by name
     this.range = null;
     this.reset = reset;
@@ -25,7 +26,8 @@ export class LinkedCharts {
   everything() {
     const charts = [...this.all.values()];
     const first = Math.min(...charts.map(({ points }) => points[0]?.[0] ?? Infinity)), last = Math.max(...charts.map(({ points }) => points.at(-1)?.[0] ?? -Infinity));
-    return first < last ? [first, last] : [first - 1, first + 1];
+    const free = this.margin * (last - first);
+    return first < last ? [first - free, last + free] : [first - 1, first + 1];
   }
 
   cursor(x, chart) {
