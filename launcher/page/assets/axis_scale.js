@@ -31,7 +31,8 @@ export class AxisScale {
   powers(from, to, most) {
     const stride = Math.max(1, Math.ceil((to - from) / Math.max(1, most - 1)));
     const between = this.base === 10 && to - from <= kFewPowers ? [1, 2, 5] : [1], found = [];
-    for (let power = Math.floor(from); power <= Math.ceil(to); power += stride) found.push(...between.map((factor) => factor * this.base ** power));
+    const first = stride > 1 ? Math.ceil(from - kSlack) : Math.floor(from);
+    for (let power = first; power <= Math.ceil(to); power += stride) found.push(...between.map((factor) => factor * this.base ** power));
     const inside = found.filter((number) => this.place(number) >= from - kSlack && this.place(number) <= to + kSlack);
     return inside.length <= most ? inside : inside.filter((number) => Math.abs(this.place(number) % 1) < kSlack);
   }

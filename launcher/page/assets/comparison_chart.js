@@ -62,7 +62,7 @@ export class ComparisonChart extends Chart {
     this.columns.forEach(({ line, isFaint, points }, column) => {
       const isFaded = this.legend.isFaded(line), width = lineWidth(line);
       series[column] = {
-        color: isFaded ? color("faded") : isFaint ? `${lineColor(line)}44` : lineColor(line), strokeWidth: isFaint ? 1 : isFaded ? 1.2 : width,
+        color: isFaded ? color("faded") : isFaint ? `${lineColor(line)}55` : lineColor(line), strokeWidth: isFaint ? 1 : isFaded ? 1.2 : width,
         strokePattern: dashes(line), drawPoints: !isFaint && (line.dots || points.length === 1), pointSize: line.kind === "own" ? 3.5 : 3,
         highlightCircleSize: isFaint ? 0 : 4, ...(line.kind === "published" ? { drawPointCallback: drawHollow } : {}),
       };
@@ -75,9 +75,9 @@ export class ComparisonChart extends Chart {
       .map(([number, label]) => ({ v: scale.place(number), label: words ? words(number) : label }));
     return {
       ...this.commonOptions(range), ...this.colors(), labels: ["x", ...this.columns.map((_, column) => String(column))], connectSeparatedPoints: true,
-      xRangePad: 6, valueRange: this.valueRange(),
+      rightGap: 24, valueRange: this.valueRange(),
       axes: {
-        x: { drawGrid: true, axisLabelWidth: 60, ticker: ticker(this.x, kLabelX, this.data.x.unit === "step" ? stepLabel : null) },
+        x: { drawGrid: true, axisLabelWidth: 48, ticker: ticker(this.x, kLabelX, this.data.x.unit === "step" ? stepLabel : null) },
         y: { axisLabelWidth: 46, ticker: ticker(this.y, kLabelY, null) },
       },
     };
