@@ -287,6 +287,7 @@ def test_a_finished_job_has_its_history(tmp_path, flags):
         assert len(texts(tab, "#late-rows tr")) == 3
         assert "cores" in tab.evaluate(text("#hosts-rows"))
         assert tab.evaluate("document.getElementById('comparison').hidden")
+        assert tab.evaluate("[...document.querySelectorAll('#actions, #stacks, #dump')].every((one) => one.offsetParent === null)")
         tags = texts(tab, "#curves-list figcaption")
         assert "loss" in tags or "ms a step" in tags
     assert "token" not in (tmp_path / "job.html").read_text().split('id="stored"')[1].split("</script>")[0]
