@@ -103,12 +103,7 @@ export class Comparison {
       place.append(made);
     }
     place.append(this.section(published));
-    this.draw();
-  }
-
-  draw() {
     for (const draw of this.drawings) draw();
-    document.documentElement.dataset.charts = document.querySelectorAll(".compared canvas").length / 2;
   }
 
   section(data) {
@@ -139,14 +134,14 @@ export class Comparison {
   more(data) {
     const made = node("details"), head = node("div", "head");
     made.append(node("summary", "", data.title), head, ...this.parts(data, head));
-    const draw = this.drawings.at(-1);
-    if (data.charts) {
-      this.drawings.pop();
-      made.addEventListener("toggle", () => {
-        if (made.open) draw();
-      });
-    }
-    addEventListener("beforeprint", () => { made.open = true; });
+    const draw = data.charts ? this.drawings.pop() : () => {};
+    made.addEventListener("toggle", () => {
+      if (made.open) draw();
+    });
+    addEventListener("beforeprint", () => {
+      made.open = true;
+      draw();
+    });
     return made;
   }
 }
