@@ -81,13 +81,14 @@ function charts(list, head) {
     grid.append(made.figure);
   }
   legend.follow(() => groups.forEach((group) => group.all.forEach((chart) => chart.recolor())));
-  const draw = () => groups.forEach((group) => group.draw());
-  return { parts: [legend.list, grid], draw };
+  const draw = () => groups.forEach((group) => group.draw()), fit = () => groups.forEach((group) => group.all.forEach((chart) => chart.graph.resize()));
+  return { parts: [legend.list, grid], draw, fit };
 }
 
 export class Comparison {
   constructor({ title, tasks, published }) {
-    this.drawings = [];
+    this.charts = [];
+    this.folded = [];
     const place = byId("comparison");
     place.hidden = false;
     byId("job").hidden = true;
@@ -103,7 +104,8 @@ export class Comparison {
       place.append(made);
     }
     place.append(this.section(published));
-    for (const draw of this.drawings) draw();
+    for (const { draw } of this.charts) draw();
+    for (const made of this.folded) made.open = false;
   }
 
   section(data) {
@@ -121,27 +123,26 @@ export class Comparison {
   parts({ charts: chartList = [], tables = [], bars: barData, notes = [] }, head) {
     const found = [];
     if (chartList.length) {
-      const { parts, draw } = charts(chartList, head);
-      found.push(...parts);
-      this.drawings.push(draw);
+      const made = charts(chartList, head);
+      found.push(...made.parts);
+      this.charts.push(made);
     }
     found.push(...tables.map(table));
     if (barData) found.push(...bars(barData));
     return [...found, ...notes.map((text) => node("p", "hint", text))];
   }
 
-  // Folded; on paper all is there. Charts need a place before they are drawn.
+  // Folded after its charts are drawn; on paper all is there.
   more(data) {
     const made = node("details"), head = node("div", "head");
     made.append(node("summary", "", data.title), head, ...this.parts(data, head));
-    const draw = data.charts ? this.drawings.pop() : () => {};
+    const drawn = data.charts ? this.charts.at(-1) : null;
+    made.open = true;
     made.addEventListener("toggle", () => {
-      if (made.open) draw();
+      if (made.open) drawn?.fit();  // the window may have another width now
     });
-    addEventListener("beforeprint", () => {
-      made.open = true;
-      draw();
-    });
+    addEventListener("beforeprint", () => { made.open = true; });
+    this.folded.push(made);
     return made;
   }
 }

@@ -25,7 +25,10 @@ export class TaskStream {
     this.drawMs = 0;  // of the last frame
     this.fresh();
     this.controls = new StreamControls(this);
-    onColorsChanged(() => this.layOut());
+    onColorsChanged(() => {
+      this.layOut();
+      this.frame();  // no other one comes before a print
+    });
     new ResizeObserver(() => this.layOut()).observe(byId("stream-area"));
     new IntersectionObserver(([entry]) => { this.onScreen = entry.isIntersecting; }).observe(byId("stream-area"));
     this.canvas.stream = this;  // for tests

@@ -81,11 +81,8 @@ def texts(tab, selector):
     return tab.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.innerText)")
 
 
-SECTION = "#comparison [data-title='{}'] "
-
-
 def section(title):
-    return SECTION.format(title)
+    return f'#comparison [data-title="{title}"] '
 
 
 def draw_all(tab):
@@ -105,7 +102,7 @@ def test_each_part_is_there(page, tmp_path):
         assert texts(tab, section("Scaling") + "figcaption") == ["Time for the same work", "Efficiency"]
         assert texts(tab, section("Synchronising less often") + "figcaption") == ["F1 (%) by synchronisation", "Time for the same work"]
         assert texts(tab, section("Training") + ".head + .lines button")[:5] == ["one", "two", "four", "seldom", "rarely"]
-        published = texts(tab, section("Scaling") + ".lines .published")
+        published = texts(tab, section("Scaling") + ".lines button.published")
         assert len(published) == 4 and "BERT on SQuAD (Determined AI)" in published
         assert "No curve in the summary of: bare." in texts(tab, section("Training") + ".hint")
         assert len(texts(tab, section("Where a step's time goes") + ".step-bar")) == 6
@@ -196,10 +193,11 @@ def test_names_hide_lines_and_bring_them_out(page, tmp_path):
         tab.wait_for(f"{blue} === 0")
         tab.evaluate(f"{name}.click()")
         tab.wait_for(f"{blue} > 50")
-        other = f"{name}.closest('li').nextElementSibling.querySelector('button')"
-        tab.evaluate(f"{other}.focus()")
+        tab.evaluate(f"{name}.scrollIntoView()")
+        place = f"(() => {{ const box = {name}.closest('li').nextElementSibling.getBoundingClientRect(); return [box.left + 9, box.top + 9]; }})()"
+        tab.mouse("mouseMoved", *tab.evaluate(place))
         tab.wait_for(f"{blue} === 0")  # faded
-        tab.evaluate(f"{other}.blur()")
+        tab.mouse("mouseMoved", 2, 2)
         tab.wait_for(f"{blue} > 50")
 
 
@@ -220,12 +218,24 @@ def test_light_and_dark_have_contrast(page, tmp_path, scheme, paper):
         draw_all(tab)
         found = tab.evaluate(CONTRASTS)
         assert found["texts"] > 60 and found["low"] == []
-        picture = Path(os.environ.get("RUEDA_PICTURES", tmp_path)) / "report.png" if scheme == "light" else tmp_path / "page.png"
+        picture = tmp_path / "page.png"
         tab.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = false; })")
         tab.picture(picture, whole=True)
     with Image.open(picture) as image:
         colors = {color: count for count, color in image.convert("RGB").getcolors(1 << 24)}
     assert max(colors, key=colors.get) == paper
+
+
+@needs_browser
+def test_the_picture_of_the_docs(tmp_path):
+    page = report(tmp_path, {name: RUNS[name] for name in ("one", "two", "four", "seldom", "rarely")})
+    with opened(page, tmp_path, height=1220, prefers_color_scheme="light") as tab:
+        draw_all(tab)
+        tab.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = false; })")
+        tab.evaluate(f"document.querySelector({json.dumps(section('Training'))}).scrollIntoView()")
+        path = Path(os.environ.get("RUEDA_PICTURES", tmp_path)) / "report.png"
+        tab.picture(path)
+        assert path.stat().st_size > 40_000
 
 
 ASSETS = Path(__file__).resolve().parents[3] / "launcher" / "page" / "assets"
