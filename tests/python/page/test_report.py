@@ -227,6 +227,20 @@ def test_light_and_dark_have_contrast(page, tmp_path, scheme, paper):
 
 
 @needs_browser
+def test_paper_is_light_and_has_its_charts_side_by_side(page, tmp_path):
+    with opened(page, tmp_path, prefers_color_scheme="dark") as tab:
+        draw_all(tab)
+        tab.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        tab.call("Emulation.setDeviceMetricsOverride", width=720, height=900, deviceScaleFactor=1, mobile=False)
+        tab.wait_for("getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'")
+        tab.wait_for(f"""(() => {{ const canvas = {EFFICIENCY}.querySelector('canvas'), pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+            for (let at = 0; at < pixels.length; at += 4) if (pixels[at] === 0 && pixels[at + 1] === 114 && pixels[at + 2] === 178) return true; }})()""")
+        assert tab.evaluate("""(() => { const boxes = [...document.querySelectorAll('.compared canvas')].map((one) => [one.closest('.compared'), one.getBoundingClientRect()]);
+            return boxes.flatMap(([figure, box], index) => boxes.slice(index + 1).filter(([other, its]) => other !== figure && box.left < its.right - 1
+                && its.left < box.right - 1 && box.top < its.bottom - 1 && its.top < box.bottom - 1)).length; })()""") == 0
+
+
+@needs_browser
 def test_the_picture_of_the_docs(tmp_path):
     page = report(tmp_path, {name: RUNS[name] for name in ("one", "two", "four", "seldom", "rarely")})
     with opened(page, tmp_path, height=1220, prefers_color_scheme="light") as tab:
