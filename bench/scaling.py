@@ -5,7 +5,7 @@
     sudo .venv/bin/python bench/scaling.py [--windows 3200] [--rate 200mbit] [--keep FOLDER] [-- FLAGS]
 
 A row for each: seconds of training, times one rank's, efficiency (of as many ranks), losses, and what a step waits for others. All ranks share this
-machine's cores: more ranks than cores cannot be faster. --keep leaves the summaries in FOLDER, for build/bin/report. FLAGS (--data, --model)
+machine's cores: more ranks than cores cannot be faster. --keep leaves the summaries in FOLDER, for ruedarun --report. FLAGS (--data, --model)
 go to every train_bert; without them a small random BERT learns the sample.
 """
 import argparse

@@ -26,6 +26,7 @@
 #include "launcher/doctor/examined_host.h"
 #include "launcher/page/page_socket.h"
 #include "launcher/page/status_client.h"
+#include "launcher/report/report_command.h"
 #include "launcher/start/host_discovery.h"
 #include "launcher/start/launch_method.h"
 #include "launcher/supervisor/supervisor.h"
@@ -125,6 +126,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
     case LaunchOptions::Action::doctor: return examine(options, arguments, on_virtual_host);
     case LaunchOptions::Action::status: return show_status(options);
+    case LaunchOptions::Action::report: return report_runs(options);
   }
   return kFailed;
 }

@@ -130,6 +130,10 @@ constexpr std::array kFlags{
          "only job, or a "
          "list of all"},
     Flag{Kind::own, "json", "", "print it as JSON: with --doctor or --status"},
+    Flag{Kind::own, "report", "FILE.html",
+         "write one page that loads nothing: with SUMMARY.json files a comparison of these runs, with -np N "
+         "PROGRAM the page of that job as of its end"},
+    Flag{Kind::own, "labels", "NAME...", "behind the summaries of --report: their names, in order"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},
 

@@ -24,7 +24,17 @@ struct VirtualHosts {
 
 // Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
-  enum class Action { launch, help, version, print_config, check_build, merge_timeline, doctor, status };
+  enum class Action {
+    launch,
+    help,
+    version,
+    print_config,
+    check_build,
+    merge_timeline,
+    doctor,
+    status,
+    report
+  };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
   enum class Terminal { automatic, always, never };
@@ -35,6 +45,12 @@ struct LaunchOptions {
     bool is_given = false;  // by --page: then it has to be there
     std::string host = "127.0.0.1";
     int port = 0;  // 0: a free one
+  };
+
+  // The page as a file.
+  struct Report {
+    std::string file;                 // empty: none
+    std::vector<std::string> labels;  // of the summaries, in their order; empty: none given
   };
 
   // A setting given by a flag: its text, and the flag.
@@ -53,6 +69,7 @@ struct LaunchOptions {
   agents::Binding binding = agents::Binding::core;
   VirtualHosts virtual_hosts;
   Page page;
+  Report report;
   bool json = false;                        // of what an action prints
   std::string output_folder;                // empty: no files
   Label label = Label::rank;                // before each line
@@ -70,7 +87,8 @@ struct LaunchOptions {
   std::map<std::string, Given> settings;   // by name, without RUEDA_
   std::vector<std::string> notes;          // for the user: what is ignored, and why
   std::string merged_timeline;             // the file to make
-  std::vector<std::string> command;  // PROGRAM ARGS..., the timelines to merge, or a process of --status
+  // PROGRAM ARGS..., the timelines to merge, a process of --status, or the summaries of --report.
+  std::vector<std::string> command;
 };
 
 inline constexpr int kMostRanks = 4096;

@@ -2,9 +2,13 @@
 #include "launcher/cli/page_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include "core/base/number.h"
 #include "launcher/cli/options.h"
@@ -26,6 +30,38 @@ void set_page(LaunchOptions& options, const std::string& text) {
   options.page = {.is_wanted = true, .is_given = true, .host = host, .port = *port};
 }
 
+constexpr const char* kReportUsage = "ruedarun --report FILE.html SUMMARY.json... [--labels NAME...]";
+
+// Their number is that of the summaries, so they come after them.
+void refuse_labels(LaunchOptions&, const std::string&) {
+  throw UsageError(fmt::format("--labels stands behind the summaries: {}", kReportUsage));
+}
+
+// A job's end is too late to learn that its report cannot be written.
+void check_folder_of(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw UsageError(fmt::format("--report is '{}', and nothing can be written into '{}': {}", file.string(),
+                               folder.string(), std::generic_category().message(errno)));
+}
+
+// SUMMARY.json... [--labels NAME...]
+void take_summaries(LaunchOptions& options) {
+  std::vector<std::string>& words = options.command;
+  const auto flag = std::ranges::find(words, "--labels");
+  if (flag != words.end()) options.report.labels.assign(flag + 1, words.end());
+  const bool has_labels = flag != words.end();
+  words.erase(flag, words.end());
+  for (const std::string& word : words)
+    if (!word.ends_with(".json"))
+      throw UsageError(
+          fmt::format("--report: '{}' does not end in .json, as summaries do: {}", word, kReportUsage));
+  const std::size_t labels = options.report.labels.size();
+  if (has_labels && labels != words.size())
+    throw UsageError(fmt::format(
+        "--labels gives {} names for {} summaries; give one for each, in their order", labels, words.size()));
+}
+
 }  // namespace
 
 const std::map<std::string_view, SetFlag>& page_flags() {
@@ -33,6 +69,8 @@ const std::map<std::string_view, SetFlag>& page_flags() {
       {"page", set_page},
       {"no-page", [](LaunchOptions& o, const std::string&) { o.page.is_wanted = false; }},
       {"status", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::status; }},
+      {"report", [](LaunchOptions& o, const std::string& text) { o.report.file = text; }},
+      {"labels", refuse_labels},
       {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }}};
   return table;
 }
@@ -45,6 +83,25 @@ void settle_status(LaunchOptions& options) {
       options.command.size() == 1 && number_from<int>(options.command.front()).value_or(0) > 0;
   if (!options.command.empty() && !is_process)
     throw UsageError("--status takes the process number of one ruedarun: ruedarun --status [PID] [--json]");
+}
+
+void settle_report(LaunchOptions& options) {
+  const std::filesystem::path file = options.report.file;
+  if (options.action != LaunchOptions::Action::launch)
+    throw UsageError("--report needs a job or summaries; see ruedarun --help");
+  // Else a forgotten name would make a page of somebody's summary.
+  if (file.extension() != ".html")
+    throw UsageError(fmt::format("--report is '{}'; it must end in .html", file.string()));
+  const bool is_job = options.ranks > 0 || options.elastic.least > 0;
+  if (is_job) return check_folder_of(file);
+  if (options.command.empty())
+    throw UsageError(
+        fmt::format("--report has no summary and no job: {}, or ruedarun --report FILE.html -np N "
+                    "PROGRAM ARGS...",
+                    kReportUsage));
+  if (!options.command.front().ends_with(".json")) return;  // a job without -np
+  options.action = LaunchOptions::Action::report;
+  take_summaries(options);
 }
 
 }  // namespace rueda

@@ -9,11 +9,13 @@
 #include <cctype>
 #include <filesystem>
 #include <set>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include "core/base/number.h"
 #include "launcher/page/jobs_folder.h"
+#include "launcher/page/page_file.h"
 
 namespace rueda {
 namespace {
@@ -21,9 +23,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBetweenUpdates = 200ms;
-constexpr auto kLinger = 3s;       // somebody may look again
-constexpr auto kUntilData = 1s;    // a status waits for agents so long
-constexpr auto kFarewell = 500ms;  // for those who watch the end
+constexpr auto kBetweenReports = 500ms;  // for a report that nobody looks at
+constexpr auto kLinger = 3s;             // somebody may look again
+constexpr auto kUntilData = 1s;          // a status waits for agents so long
+constexpr auto kFarewell = 500ms;        // for those who watch the end
 
 std::string event(const char* name, const nlohmann::json& data) {
   return fmt::format("event: {}\ndata: {}\n\n", name,
@@ -55,10 +58,11 @@ JobView::Facts facts_of(const LaunchOptions& options) {
 
 std::unique_ptr<JobPage> JobPage::of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
                                          Supervision supervision) {
-  if (!options.page.is_wanted) return nullptr;
+  const bool has_report = !options.report.file.empty();
+  if (!options.page.is_wanted && !has_report) return nullptr;
   std::unique_ptr<JobPage> page(new JobPage(options, hosts, std::move(supervision)));
-  page->serve(options);
-  return page->on_port_ || page->on_socket_ ? std::move(page) : nullptr;
+  if (options.page.is_wanted) page->serve(options);
+  return page->on_port_ || page->on_socket_ || has_report ? std::move(page) : nullptr;
 }
 
 JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision)
@@ -69,7 +73,8 @@ JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hos
                 .say = [this](const std::string& kind,
                               const std::string& text) { view_.note_event(kind, -1, text, Clock::now()); },
                 .stop = supervision_.stop,
-                .folder = std::filesystem::current_path().string()}) {
+                .folder = std::filesystem::current_path().string()}),
+      report_{.path = options.report.file, .speeds = {}, .html = {}} {
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     view_.add_host(hosts[host].host);
     for (const SlotInfo& slot : hosts[host].ranks) view_.add_rank(slot.rank, static_cast<int>(host));
@@ -104,6 +109,11 @@ void JobPage::start() {
       server->reset();
     }
   }
+  if (!report_.path.empty()) begin_watch(Clock::now(), true);
+}
+
+std::chrono::milliseconds JobPage::Watch::interval() const {
+  return is_for_report ? kBetweenReports : kBetweenUpdates;
 }
 
 std::string JobPage::line() const {
@@ -112,7 +122,7 @@ std::string JobPage::line() const {
 
 void JobPage::note_ready(int host) {
   ++agents_;
-  if (watch_) supervision_.tell(host, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+  if (watch_) supervision_.tell(host, agents::Watch{static_cast<std::uint32_t>(watch_->interval().count())});
 }
 
 void JobPage::note_started(int host, const agents::Started& started) {
@@ -145,13 +155,15 @@ void JobPage::hear(int host, const agents::Message& message) {
   }
 }
 
-void JobPage::begin_watch(Clock::time_point now) {
-  watch_ = Watch{.since = now};
+void JobPage::begin_watch(Clock::time_point now, bool is_for_report) {
+  watch_ = Watch{.since = now, .is_for_report = is_for_report};
+  if (is_for_report) watch_->until = Clock::time_point::max();
   due_ = now;
-  supervision_.tell(std::nullopt, agents::Watch{static_cast<std::uint32_t>(kBetweenUpdates.count())});
+  supervision_.tell(std::nullopt, agents::Watch{static_cast<std::uint32_t>(watch_->interval().count())});
 }
 
-void JobPage::end_watch() {
+void JobPage::end_watch(Clock::time_point now) {
+  if (!report_.path.empty()) return begin_watch(now, true);
   watch_.reset();
   due_.reset();
   supervision_.tell(std::nullopt, agents::Watch{0});
@@ -164,6 +176,11 @@ bool JobPage::has_fresh_data(Clock::time_point now) const {
 void JobPage::publish(Clock::time_point now) {
   const bool changed = view_.take_job_changed();
   const nlohmann::json update = view_.update(now);
+  if (!report_.path.empty() && update.contains("progress")) {
+    const nlohmann::json& progress = update["progress"];
+    report_.speeds.add(progress["step"], progress["samples_per_s"], progress["step_ms"]);
+  }
+  if (watch_->is_for_report) return;  // a reader begins with a snapshot
   if (changed) feed_.publish(event("job", view_.job()));
   if (!update.is_null()) feed_.publish(event("update", update));
 }
@@ -173,11 +190,11 @@ void JobPage::act(Clock::time_point now, bool is_asked) {
   const EventFeed::Wanted wanted = feed_.take_wanted();
   const bool wants = wanted.watched || wanted.inquiries.any() || actions_.is_busy();
   if (!watch_ && !wants) return;
-  if (!watch_) begin_watch(now);
+  if (!watch_ || (watch_->is_for_report && wants)) begin_watch(now, false);
   if (wants) watch_->until = now + kLinger;
   if (now >= *due_) {
     publish(now);
-    due_ = now + kBetweenUpdates;
+    due_ = now + watch_->interval();
   }
   if (wanted.snapshot) {
     publish(now);  // what is in there counts as told
@@ -192,7 +209,7 @@ void JobPage::act(Clock::time_point now, bool is_asked) {
     if (wanted.wants(Inquiry::metrics)) feed_.answer(Inquiry::metrics, view_.metrics());
   }
   actions_.act(feed_, wanted, is_fresh, now);
-  if (now >= watch_->until) end_watch();
+  if (now >= watch_->until) end_watch(now);
 }
 
 void JobPage::finish(int exit_status) {
@@ -201,11 +218,28 @@ void JobPage::finish(int exit_status) {
   if (watch_) {
     act(now, true);
     publish(now);
+    if (!report_.path.empty()) make_report(now);
     feed_.finish(now + kFarewell);
   }
   feed_.close();
   on_port_.reset();
   on_socket_.reset();
+}
+
+void JobPage::make_report(Clock::time_point now) {
+  nlohmann::json update = view_.everything(now);
+  update["measured"] = report_.speeds.as_json();
+  report_.html = page_file({{"kind", "job"}, {"job", view_.job()}, {"update", std::move(update)}});
+}
+
+std::string JobPage::write_report() const {
+  if (report_.path.empty() || report_.html.empty()) return "";
+  try {
+    write_page(report_.path, report_.html);
+  } catch (const std::runtime_error& error) {
+    return fmt::format("ruedarun: there is no report: {}", error.what());
+  }
+  return fmt::format("ruedarun: the report of this job is {}", report_.path);
 }
 
 }  // namespace rueda

@@ -17,6 +17,7 @@
 #include "launcher/page/page_server.h"
 #include "launcher/protocol/agent_message.h"
 #include "launcher/view/job_view.h"
+#include "launcher/view/speed_history.h"
 
 namespace rueda {
 
@@ -31,8 +32,8 @@ class JobPage {
     std::function<void()> stop;  // asks the ranks to save and to end
   };
 
-  // Null where the user wants none, or where no port is free. Throws UsageError where the user has named a
-  // port that cannot be had.
+  // Null where the user wants neither page nor report, or where no port is free. Throws UsageError where the
+  // user has named a port that cannot be had.
   static std::unique_ptr<JobPage> of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
                                          Supervision supervision);
   ~JobPage();
@@ -56,20 +57,31 @@ class JobPage {
   int descriptor() const { return feed_.descriptor(); }
   // The job is over. Those who watch are told, within a moment.
   void finish(int exit_status);
+  // Afterwards: the page as a file, where the user wants one. A line for the user; else empty.
+  std::string write_report() const;
 
  private:
   JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision);
   void serve(const LaunchOptions& options);
-  void begin_watch(Clock::time_point now);
-  void end_watch();
+  void begin_watch(Clock::time_point now, bool is_for_report);
+  void end_watch(Clock::time_point now);
   void publish(Clock::time_point now);
   bool has_fresh_data(Clock::time_point now) const;
+  void make_report(Clock::time_point now);
 
   // Since somebody watches.
   struct Watch {
     Clock::time_point since{};
-    Clock::time_point until{};  // nobody does any more: then it ends
-    std::size_t heard = 0;      // loads of hosts
+    Clock::time_point until{};   // nobody does any more: then it ends
+    std::size_t heard = 0;       // loads of hosts
+    bool is_for_report = false;  // nobody else does
+    std::chrono::milliseconds interval() const;
+  };
+  // The page as a file.
+  struct Report {
+    std::string path;  // empty: none
+    SpeedHistory speeds;
+    std::string html;  // at the end
   };
 
   const Supervision supervision_;
@@ -83,6 +95,7 @@ class JobPage {
   std::size_t agents_ = 0;  // that have come
   std::optional<std::uint64_t> generation_;
   std::optional<Watch> watch_;
+  Report report_;
   std::optional<Clock::time_point> due_;
 };
 

@@ -450,6 +450,7 @@ void Supervisor::finish() {
     read_signals();
   }
   kill_descendants(start_.others);
+  if (const std::string line = page_ ? page_->write_report() : ""; !line.empty()) output_.say(line);
   end_.say_the_end();
   output_.finish();
   const auto terminals = Clock::now() + kLastTimeout;

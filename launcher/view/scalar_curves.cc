@@ -28,7 +28,8 @@ void ScalarCurves::add(int rank, const agents::Observed::Curve& curve, Time now)
     own.rank = rank;
     own.since = now;
   }
-  if (rank != own.rank && own.has_ended) {
+  const bool is_ahead = !curve.points.empty() && curve.points.back().step > own.last_step;
+  if (rank != own.rank && own.has_ended && is_ahead) {
     own.rank = rank;
     own.has_ended = false;
   } else if (rank < own.rank) {
@@ -37,6 +38,7 @@ void ScalarCurves::add(int rank, const agents::Observed::Curve& curve, Time now)
     return;
   }
   for (const Point& point : curve.points) {
+    own.last_step = point.step;
     own.fresh.push_back(point);
     if (own.added++ % own.stride == 0) own.points.push_back(point);
     if (own.points.size() < kMostPoints) continue;

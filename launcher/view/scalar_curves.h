@@ -22,7 +22,7 @@ class ScalarCurves {
   using Point = agents::Observed::Point;
 
   void add(int rank, const agents::Observed::Curve& curve, Time now);
-  // The rank's curves go on with those of any other rank.
+  // The rank's curves go on with those of any other rank that comes further.
   void note_end(int rank);
 
   // {"tag": [[step, value], ...]}: the points since the last call. A tag of another rank than 0 carries the
@@ -40,6 +40,7 @@ class ScalarCurves {
     bool is_shown = false;
     std::uint64_t stride = 1;  // of points that are kept
     std::uint64_t added = 0;
+    std::uint64_t last_step = 0;
     std::vector<Point> points;
     std::vector<Point> fresh;
   };

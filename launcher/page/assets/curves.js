@@ -2,24 +2,21 @@
 // Small curves side by side, with one cursor and one range of steps.
 import { Curve } from "./curve.js";
 import { byId } from "./dom.js";
-import { onColorsChanged } from "./theme.js";
+import { LinkedCharts } from "./linked_charts.js";
 
 const kPause = 500;  // ms between two drawings
 const kOrder = [/loss/i, /learning.?rate|^lr$/i, /samples/i, /grad/i, /eval|f1|accuracy|perplexity/i];
 const kMeasured = { samples_per_s: "samples/s", step_ms: "ms a step" };
-const kMeasuredNote = "measured by ruedarun, since this page was opened";
+const kMeasuredNote = "measured by ruedarun, since this page was opened", kRecordedNote = "measured by ruedarun";
 
 function position(tag) {
   const found = kOrder.findIndex((pattern) => pattern.test(tag));
   return found < 0 ? kOrder.length : found;
 }
 
-export class Curves {
+export class Curves extends LinkedCharts {
   constructor() {
-    this.all = new Map();
-    this.range = null;
-    byId("curves-reset").addEventListener("click", () => this.setWindow(null));
-    onColorsChanged(() => this.all.forEach((curve) => curve.graph?.updateOptions(curve.colors())));
+    super(byId("curves-reset"));
   }
 
   fresh() {
@@ -31,9 +28,10 @@ export class Curves {
     byId("curves-reset").hidden = true;
   }
 
-  update({ scalars = {}, progress }) {
+  update({ scalars = {}, progress, measured }) {
     for (const [tag, points] of Object.entries(scalars)) this.curve(tag).add(points);
-    if (progress?.step) this.measure(progress);
+    if (measured) this.showMeasured(measured);
+    else if (progress?.step) this.measure(progress);
     this.drawSoon();
   }
 
@@ -46,6 +44,17 @@ export class Curves {
       const curve = this.curve(tag, kMeasuredNote);
       curve.isMeasured = true;
       if (curve.points.at(-1)?.[0] !== progress.step) curve.add([[progress.step, progress[name]]]);
+    }
+  }
+
+  // The whole curves, of a job that has ended.
+  showMeasured(measured) {
+    if (this.logs(/samples|tokens|images/i)) return;
+    for (const [tag, points] of Object.entries(measured)) {
+      if (this.all.has(tag)) continue;
+      const curve = this.curve(tag, kRecordedNote);
+      curve.isMeasured = true;
+      curve.add(points);
     }
   }
 
@@ -76,38 +85,5 @@ export class Curves {
       this.draw();
     }, performance.now() < (this.drawnAt ?? 0) + kPause ? kPause : 0);
     this.drawnAt = performance.now();
-  }
-
-  // All curves have the same steps in view: the chosen range, or all steps.
-  draw() {
-    const range = this.range ?? this.everything();
-    const isMoved = String(range) !== String(this.drawn);
-    this.drawn = range;
-    this.isFollowing = true;
-    for (const curve of this.all.values()) if (curve.changed || isMoved) curve.draw(range);
-    this.isFollowing = false;
-  }
-
-  everything() {
-    const curves = [...this.all.values()];
-    const first = Math.min(...curves.map(({ points }) => points[0]?.[0] ?? Infinity)), last = Math.max(...curves.map(({ points }) => points.at(-1)?.[0] ?? -Infinity));
-    return first < last ? [first, last] : [first - 1, first + 1];
-  }
-
-  cursor(step) {
-    for (const curve of this.all.values()) curve.show(step);
-  }
-
-  // The reader has zoomed or moved a curve: the others follow.
-  window(range) {
-    if (this.isFollowing || String(range) === String(this.drawn)) return;
-    this.setWindow(range);
-  }
-
-  setWindow(range) {
-    this.range = range;
-    this.drawn = null;
-    this.draw();
-    byId("curves-reset").hidden = range === null;
   }
 }

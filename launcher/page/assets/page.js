@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live page of a job: passes the events of the feed to the sections.
+// The live page of a job: passes the events of the feed to the sections. As a file it shows a job that has ended, or compares runs.
 import { Actions } from "./actions.js";
+import { Comparison } from "./comparison.js";
 import { Curves } from "./curves.js";
 import { Events } from "./events.js";
 import { Feed } from "./feed.js";
@@ -10,12 +11,16 @@ import { Late } from "./late.js";
 import { Membership } from "./membership.js";
 import { Plan } from "./plan.js";
 import { Still } from "./still.js";
+import { stored } from "./stored.js";
 import { TaskStream } from "./task_stream.js";
 
 const kEndDelay = 1000;  // the last updates come after the end, too
 
+const file = stored();
 const headline = new Headline();
-const sections = [headline, new Actions(), new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Plan(), new Hosts()];
+const ofJob = () => [headline, new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Plan(), new Hosts()];
+const ofRunningJob = () => [new Actions()];  // what asks ruedarun
+const sections = file?.kind === "runs" ? [] : file ? ofJob() : [...ofJob(), ...ofRunningJob()];
 
 const failed = new Set();
 
@@ -31,19 +36,32 @@ function tell(name, ...words) {
   }
 }
 
-let ending = false;
+function follow() {
+  let ending = false;
+  const feed = new Feed("events", {
+    fresh: () => tell("fresh"),
+    job: (job) => tell("job", job),
+    connection: (state) => tell("connection", state),
+    update(update) {
+      tell("update", update);
+      if (ending || !headline.hasEnded()) return;
+      ending = true;
+      setTimeout(() => {
+        feed.end();
+        tell("end");
+      }, kEndDelay);
+    },
+  });
+}
 
-const feed = new Feed("events", {
-  fresh: () => tell("fresh"),
-  job: (job) => tell("job", job),
-  connection: (state) => tell("connection", state),
-  update(update) {
-    tell("update", update);
-    if (ending || !headline.hasEnded()) return;
-    ending = true;
-    setTimeout(() => {
-      feed.end();
-      tell("end");
-    }, kEndDelay);
-  },
-});
+function show({ job, update }) {
+  document.documentElement.dataset.stored = "job";
+  tell("fresh");
+  tell("job", job);
+  tell("update", update);
+  tell("end");
+}
+
+if (file?.kind === "runs") new Comparison(file.comparison);
+else if (file) show(file);
+else follow();

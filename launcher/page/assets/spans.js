@@ -3,6 +3,7 @@
 export const kPhases = ["data", "forward", "backward", "wait", "moves", "step", "evaluation", "checkpoint", "garbage", "other"];
 export const kKept = 60;  // seconds
 const kSmallest = 256, kLargest = 16384, kLargestOfAll = 1 << 21;
+const kShared = new Set(["wait", "moves"]);
 const phaseNumbers = new Map(kPhases.map((phase, number) => [phase, number]));
 
 // Spans of one rank, in the order of their beginnings. Capacities are powers of two.
@@ -85,6 +86,12 @@ export class SpanRing {
     return low;
   }
 
+  // The beginning of the first span that is no wait for others.
+  firstWork() {
+    for (let index = 0; index < this.size; ++index) if (!kShared.has(this.span(index).phase)) return this.span(index).begin;
+    return this.span(0).begin;
+  }
+
   span(index) {
     const slot = this.slot(index);
     return { phase: kPhases[this.phase[slot]], step: this.step[slot], begin: this.begin[slot], seconds: this.length[slot] };
@@ -102,6 +109,14 @@ export class SpanStore {
     this.mostSpans = Math.max(kSmallest, Math.min(kLargest, share));
     while (this.rings.length < count) this.rings.push(new SpanRing(this.mostSpans));
     this.rings.length = count;
+  }
+
+  // From where half of the ranks have whole steps, up to the end of the last span; null without spans. Of the oldest steps the waits remain alone.
+  extent() {
+    const full = this.rings.filter((ring) => ring.size > 0);
+    if (!full.length) return null;
+    const firsts = full.map((ring) => ring.firstWork()).sort((left, right) => left - right);
+    return [firsts[firsts.length >> 1], Math.max(...full.map((ring) => ring.end(ring.size - 1)))];
   }
 
   add(spans, oldest) {

@@ -27,7 +27,7 @@ export class StreamAxes {
       const x = gutter + plotWidth * (1 - ago / seconds);
       context.fillRect(Math.min(Math.round(x), gutter + plotWidth - 1), height, 1, 4 * scale);
       context.textAlign = ago === 0 ? "right" : x < gutter + 20 * scale ? "left" : "center";
-      context.fillText(ago === 0 ? "now" : `−${Number(ago.toFixed(1))} s`, x, height + 6 * scale);
+      context.fillText(ago === 0 ? (this.hasEnded ? "end" : "now") : `−${Number(ago.toFixed(1))} s`, x, height + 6 * scale);
     }
   }
 

@@ -25,7 +25,10 @@ export class TaskStream {
     this.drawMs = 0;  // of the last frame
     this.fresh();
     this.controls = new StreamControls(this);
-    onColorsChanged(() => this.layOut());
+    onColorsChanged(() => {
+      this.layOut();
+      this.frame();  // no other one comes before a print
+    });
     new ResizeObserver(() => this.layOut()).observe(byId("stream-area"));
     new IntersectionObserver(([entry]) => { this.onScreen = entry.isIntersecting; }).observe(byId("stream-area"));
     this.canvas.stream = this;  // for tests
@@ -45,7 +48,7 @@ export class TaskStream {
     this.stalled = null;
     this.late = [];
     this.changed = true;
-    this.hasEnded = false;
+    this.hasEnded = this.axes.hasEnded = false;
     this.pausedAt = null;
     byId("stream-area").hidden = true;
     byId("stream-empty").hidden = false;
@@ -83,8 +86,11 @@ export class TaskStream {
   }
 
   end() {
-    this.hasEnded = true;
-    if (this.pausedAt === null) this.pausedAt = this.now;
+    this.hasEnded = this.axes.hasEnded = true;
+    const [first, last] = this.store.extent() ?? [0, this.now];
+    if (this.pausedAt === null) this.pausedAt = Math.min(this.now, last);
+    this.window = Math.max(kShortest, Math.min(this.window, this.pausedAt - first));
+    this.drawnWindow = null;
     this.changed = true;
     this.controls.show();
   }

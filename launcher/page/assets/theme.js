@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Colours of page.css for canvases, and the wishes of the reader.
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const schemes = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];  // paper is light
 export const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 export function color(name) {
@@ -8,7 +8,7 @@ export function color(name) {
 }
 
 export function onColorsChanged(act) {
-  dark.addEventListener("change", act);
+  for (const scheme of schemes) scheme.addEventListener("change", act);
 }
 
 const littleEndian = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;

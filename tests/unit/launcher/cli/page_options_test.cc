@@ -47,5 +47,37 @@ TEST(PageOptions, StatusTakesAProcessNumber) {
   EXPECT_THROW(parsed({"--json", "-np", "1", "prog"}), UsageError);
 }
 
+TEST(PageOptions, ReportsTakeSummariesAndLabels) {
+  const LaunchOptions options =
+      parsed({"--report", "out.html", "a/summary.json", "b.json", "--labels", "first", "--second"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::report);
+  EXPECT_EQ(options.report.file, "out.html");
+  EXPECT_EQ(options.command, (std::vector<std::string>{"a/summary.json", "b.json"}));
+  EXPECT_EQ(options.report.labels, (std::vector<std::string>{"first", "--second"}));
+  EXPECT_TRUE(parsed({"--report", "out.html", "a.json"}).report.labels.empty());
+}
+
+TEST(PageOptions, ReportsTakeAJob) {
+  const LaunchOptions options = parsed({"--report", "out.html", "-np", "2", "prog", "a.json"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::launch);
+  EXPECT_EQ(options.report.file, "out.html");
+  EXPECT_EQ(options.command, (std::vector<std::string>{"prog", "a.json"}));
+  EXPECT_EQ(parsed({"--report", "out.html", "--min-np", "1", "-np", "2", "prog"}).action,
+            LaunchOptions::Action::launch);
+}
+
+TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
+  using Words = std::vector<std::string>;
+  for (const Words& words :
+       {Words{"--report", "out.html"}, Words{"--report", "out.json", "a.json"},
+        Words{"--report", "", "a.json"}, Words{"--report", "out.html", "a.json", "b.txt"},
+        Words{"--report", "out.html", "a.json", "--labels"},
+        Words{"--report", "out.html", "a.json", "--labels", "x", "y"},
+        Words{"--report", "out.html", "--labels", "x", "a.json"},
+        Words{"--report", "/none/out.html", "-np", "1", "prog"}, Words{"--report", "out.html", "prog"},
+        Words{"--doctor", "--report", "out.html"}})
+    EXPECT_THROW(parsed(words), UsageError) << words.back();
+}
+
 }  // namespace
 }  // namespace rueda

@@ -45,6 +45,15 @@ TEST(ScalarCurves, GoesOnWithAnotherRankWhenItsOwnHasEnded) {
   EXPECT_EQ(curves.all()["loss (rank 2)"].size(), 2);
 }
 
+TEST(ScalarCurves, IsTheLowestRanksWhenAllEnd) {
+  ScalarCurves curves;
+  curves.add(0, {"loss", {{1, 9}, {2, 8}}}, kCurvesBegin);
+  curves.note_end(0);
+  curves.add(3, {"loss", {{1, 7}, {2, 6}}}, kCurvesBegin);
+  curves.take_new(kCurvesBegin);
+  EXPECT_EQ(curves.all(), (json{{"loss", json::array({{1, 9.0}, {2, 8.0}})}}));
+}
+
 TEST(ScalarCurves, ALongCurveKeepsItsLengthWithinBounds) {
   ScalarCurves curves;
   for (std::uint64_t step = 0; step < 100'000; ++step)
