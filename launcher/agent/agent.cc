@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "launcher/system/processes.h"
+#include "launcher/system/ranges.h"
 #include "launcher/system/signals.h"
 
 namespace rueda {
@@ -321,6 +322,7 @@ void Agent::pass_notice_on() {
 void Agent::reap() {
   int status = 0;
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (WIFSTOPPED(status)) continue;  // for the stacks of its threads
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
       if (deaths_.watch) rank.end_group();  // another one may take its slot at once
