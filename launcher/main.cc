@@ -125,6 +125,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::merge_timeline: return merge_timeline(options);
     case LaunchOptions::Action::doctor: return examine(options, arguments, on_virtual_host);
     case LaunchOptions::Action::status: return show_status(options);
+    case LaunchOptions::Action::stacks: return show_stacks(options);
   }
   return kFailed;
 }

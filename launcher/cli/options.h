@@ -24,7 +24,17 @@ struct VirtualHosts {
 
 // Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
-  enum class Action { launch, help, version, print_config, check_build, merge_timeline, doctor, status };
+  enum class Action {
+    launch,
+    help,
+    version,
+    print_config,
+    check_build,
+    merge_timeline,
+    doctor,
+    status,
+    stacks
+  };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
   enum class Terminal { automatic, always, never };

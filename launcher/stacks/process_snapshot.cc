@@ -21,9 +21,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostThreads = 512;
 constexpr std::size_t kMostStack = 256 << 10;  // of a thread
 constexpr std::size_t kMostOfProcess = 64 << 20;
-constexpr auto kUntilStopped = 200ms;
+constexpr auto kUntilStopped = 100ms;
 constexpr auto kUntilStoppedInKernel = 20ms;
-constexpr auto kLongest = 2s;
+constexpr auto kLongest = 400ms;
 
 bool has_ended(const ThreadFacts& facts) { return facts.state == 'Z' || facts.state == 'X'; }
 
@@ -75,7 +75,7 @@ void read_stacks(ProcessSnapshot& snapshot) {
   };
   note(failures.in_kernel, "threads wait in the kernel and cannot be stopped");
   note(failures.other_machine, "threads run a program of another processor type");
-  note(failures.too_late, "threads were left out: the others took two seconds");
+  note(failures.too_late, "threads were left out: the others took 0.4 s");
   if (failures.refused > 0) snapshot.notes.push_back("no native stacks: " + why_not_traced(snapshot.process));
 }
 

@@ -28,8 +28,8 @@ struct ProcessSnapshot {
   std::vector<std::string> notes{};  // why something is missing
 };
 
-// Stops one thread after the other, each for the time of a copy. Threads beyond 512 are left out. Takes two
-// seconds at most, also where threads cannot be stopped. `with_stacks`: else nothing is stopped.
+// Stops one thread after the other, each for the time of a copy. Threads beyond 512 are left out. Takes half
+// a second at most, also where threads cannot be stopped. `with_stacks`: else nothing is stopped.
 ProcessSnapshot snapshot_of(pid_t process, bool with_stacks);
 
 }  // namespace rueda

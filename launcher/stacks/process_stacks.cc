@@ -24,10 +24,10 @@ using nlohmann::json;
 using Frames = std::vector<std::string>;
 
 constexpr std::size_t kMostFromChild = 4 << 20;
-constexpr auto kToUnwind = 4s;
-constexpr auto kMainThread = 500ms;  // for its signal handler
-constexpr auto kOtherThread = 100ms;
-constexpr std::size_t kMostPython = 64;  // threads
+constexpr auto kToUnwind = 1s;
+constexpr auto kMainThread = 300ms;  // for its signal handler
+constexpr auto kOtherThread = 50ms;
+constexpr auto kOtherThreads = 200ms;  // all of them
 
 // Each line is an object, if it is whole.
 std::map<pid_t, Frames> frames_in(const std::string& lines) {
@@ -47,7 +47,7 @@ std::map<pid_t, Frames> unwind(ProcessSnapshot& snapshot) {
       [&](int descriptor) { write_native_stacks(snapshot, descriptor); }, kMostFromChild, kToUnwind));
   if (const auto missing = wanted - static_cast<std::ptrdiff_t>(threads.size()); missing > 0)
     snapshot.notes.push_back(fmt::format(
-        "no functions of {} threads: their program's files took longer than 4 s, or are damaged", missing));
+        "no functions of {} threads: their program's files took longer than 1 s, or are damaged", missing));
   return threads;
 }
 
@@ -80,12 +80,10 @@ class Answer {
 
   // Others would see their system calls interrupted for nothing.
   void ask_python_threads(const PythonStacks& python) {
-    std::size_t asked = 0;
-    for (std::size_t i = 1; i < threads_.size() && asked < kMostPython; ++i)
-      if (threads_[i].contains("frames") && runs_python(threads_[i].at("frames").get<Frames>())) {
+    const auto until = std::chrono::steady_clock::now() + kOtherThreads;
+    for (std::size_t i = 1; i < threads_.size() && std::chrono::steady_clock::now() < until; ++i)
+      if (threads_[i].contains("frames") && runs_python(threads_[i].at("frames").get<Frames>()))
         ask(python, i, kOtherThread);
-        ++asked;
-      }
   }
 
   // Without the last threads, if all are too long.

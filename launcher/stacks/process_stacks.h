@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostStacksBytes = 1 << 20;
 // JSON: {"process", "notes": […], "threads": [{"id", "name", "state", "waits", "frames": […], "python":
 // […]}]}. "notes" say why something is missing. "frames" are native functions, "python" those of Python, the
 // innermost first; each is there only if it is known. The main thread comes first. The process stands still
-// for a moment only, thread by thread. Takes up to 8 s, so it is no work for a loop. `python`: may be null.
+// for a moment only, thread by thread. Takes up to 2 s, so it is no work for a loop. `python`: may be null.
 std::string stacks_of(pid_t process, const std::shared_ptr<PythonStacks>& python);
 
 }  // namespace rueda

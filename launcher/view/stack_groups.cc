@@ -103,6 +103,23 @@ std::string indented(const json& frames, std::string_view indent) {
   return text;
 }
 
+std::string words_for(const std::vector<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", in_ranges(ranks));
+}
+
+// What is missing, and why.
+Frames notes_of(const json& ranks, const std::vector<int>& silent) {
+  Frames notes;
+  if (!silent.empty()) notes.push_back("no answer from " + words_for(silent));
+  std::map<std::string, std::vector<int>> by_note;
+  for (const json& rank : ranks)
+    for (const std::string& note : texts_at(rank, "notes"))
+      by_note[note].push_back(rank.at("rank").get<int>());
+  for (const auto& [note, numbers] : by_note)
+    notes.push_back(fmt::format("{}: {}", words_for(numbers), note));
+  return notes;
+}
+
 std::string text_of_group(const json& group) {
   const auto ranks = group.at("ranks").get<std::vector<int>>();
   Frames where;
@@ -180,7 +197,11 @@ json stacks_of_ranks(const std::map<int, std::string>& answers, const std::vecto
     entry["step"] = steps_of(members);
     groups.push_back(std::move(entry));
   }
-  return {{"groups", std::move(groups)}, {"ranks", std::move(ranks)}, {"silent", silent}};
+  Frames notes = notes_of(ranks, silent);
+  return {{"groups", std::move(groups)},
+          {"ranks", std::move(ranks)},
+          {"silent", silent},
+          {"notes", std::move(notes)}};
 }
 
 std::string stacks_text(const json& stacks, bool verbose) {
@@ -189,16 +210,8 @@ std::string stacks_text(const json& stacks, bool verbose) {
       fmt::format("{}: the main threads are at {}\n", number_of(stacks.at("ranks").size(), "rank"),
                   number_of(groups.size(), "place"));
   for (const json& group : groups) text += "\n" + text_of_group(group);
-  std::string notes;
-  if (const auto silent = stacks.at("silent").get<std::vector<int>>(); !silent.empty())
-    notes += fmt::format("no answer from {} {}\n", silent.size() == 1 ? "rank" : "ranks", in_ranges(silent));
-  std::map<std::string, std::vector<int>> by_note;
-  for (const json& rank : stacks.at("ranks"))
-    for (const std::string& note : texts_at(rank, "notes"))
-      by_note[note].push_back(rank.at("rank").get<int>());
-  for (const auto& [note, ranks] : by_note)
-    notes += fmt::format("{} {}: {}\n", ranks.size() == 1 ? "rank" : "ranks", in_ranges(ranks), note);
-  if (!notes.empty()) text += "\n" + notes;
+  for (const json& note : stacks.at("notes"))
+    text += fmt::format("{}{}\n", &note == &stacks.at("notes").front() ? "\n" : "", note.get<std::string>());
   if (verbose)
     for (const json& rank : stacks.at("ranks")) text += text_of_rank(rank);
   return printable(std::move(text), "\n");

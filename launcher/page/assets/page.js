@@ -8,13 +8,14 @@ import { Headline } from "./headline.js";
 import { Hosts } from "./hosts.js";
 import { Late } from "./late.js";
 import { Membership } from "./membership.js";
+import { Stacks } from "./stacks.js";
 import { Still } from "./still.js";
 import { TaskStream } from "./task_stream.js";
 
 const kEndDelay = 1000;  // the last updates come after the end, too
 
 const headline = new Headline();
-const sections = [headline, new Actions(), new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
+const sections = [headline, new Actions(), new Still(), new Stacks(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Hosts()];
 
 const failed = new Set();
 

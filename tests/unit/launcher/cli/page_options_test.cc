@@ -47,5 +47,17 @@ TEST(PageOptions, StatusTakesAProcessNumber) {
   EXPECT_THROW(parsed({"--json", "-np", "1", "prog"}), UsageError);
 }
 
+TEST(PageOptions, StacksTakeAProcessNumber) {
+  LaunchOptions options = parsed({"--stacks"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::stacks);
+  EXPECT_FALSE(options.verbose);
+  options = parsed({"--stacks", "123", "--verbose", "--json"});
+  EXPECT_EQ(options.command, std::vector<std::string>{"123"});
+  EXPECT_TRUE(options.verbose && options.json);
+  EXPECT_TRUE(parsed({"--verbose", "--stacks", "123"}).verbose);
+  for (const char* text : {"x", "0", "--no"}) EXPECT_THROW(parsed({"--stacks", text}), UsageError) << text;
+  EXPECT_THROW(parsed({"--status", "1", "--verbose"}), UsageError);
+}
+
 }  // namespace
 }  // namespace rueda

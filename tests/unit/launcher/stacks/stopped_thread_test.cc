@@ -109,7 +109,7 @@ TEST(StoppedThread, OneTracerIsEnough) {
     const StoppedThread first(other.id(), 5s);
     ASSERT_EQ(first.error(), 0);
     EXPECT_EQ(StoppedThread(other.id(), 5s).error(), EPERM);
-    EXPECT_EQ(why_not_traced(other.id()).find("process " + std::to_string(::getpid())), 0U);
+    EXPECT_EQ(why_not_traced(other.id()).find("process " + std::to_string(::gettid())), 0U);
   });
   EXPECT_TRUE(counts(shared));
 }
