@@ -127,6 +127,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::doctor: return examine(options, arguments, on_virtual_host);
     case LaunchOptions::Action::status: return show_status(options);
     case LaunchOptions::Action::report: return report_runs(options);
+    case LaunchOptions::Action::stacks: return show_stacks(options);
   }
   return kFailed;
 }

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "launcher/system/processes.h"
+#include "launcher/system/ranges.h"
 #include "launcher/system/signals.h"
 
 namespace rueda {
@@ -151,7 +152,7 @@ void Agent::obey(const agents::Message& message) {
   } else if (const auto* watch = std::get_if<agents::Watch>(&message)) {
     observer_.obey(*watch);
   } else if (const auto* asked = std::get_if<agents::Request>(&message)) {
-    observer_.ask(*asked);
+    ask_ranks(*asked);
   } else if (const auto* resize = std::get_if<agents::Resize>(&message)) {
     if (input_.terminal() != nullptr) input_.terminal()->resize(resize->size);
   } else if (std::holds_alternative<agents::JobOver>(message)) {
@@ -321,6 +322,7 @@ void Agent::pass_notice_on() {
 void Agent::reap() {
   int status = 0;
   for (pid_t ended; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (WIFSTOPPED(status)) continue;  // for the stacks of its threads
     for (LocalRank& rank : ranks_) {
       if (rank.process() != ended) continue;
       if (deaths_.watch) rank.end_group();  // another one may take its slot at once
@@ -377,6 +379,16 @@ void Agent::request(std::size_t number, const RankChannel::Request& request) {
         rank.channel().tell_generation(*order_->generation);
       return tell(agents::WorkerState{rank.slot().rank, request.state.kind, request.state.generation});
   }
+}
+
+// A rank may be a shell that has started the program.
+void Agent::ask_ranks(const agents::Request& request) {
+  for (LocalRank& rank : ranks_) {
+    const pid_t main = rank.channel().main_process();
+    const pid_t process = main != 0 ? main : rank.process();
+    observer_.note_main_process(rank.slot().rank, process, rank.channel().python_of(process));
+  }
+  observer_.ask(request);
 }
 
 void Agent::take_value(const agents::Put& put) {

@@ -6,6 +6,7 @@
 
 #include "core/observe/training/timeline_request.h"
 #include "launcher/protocol/request.h"
+#include "launcher/stacks/process_stacks.h"
 
 namespace rueda {
 namespace {
@@ -37,13 +38,23 @@ std::string HostObserver::ask_for_timeline(Rank& rank, const std::string& text) 
   return page->write(*request) ? "" : "the path is too long";
 }
 
+RankAnswers::Make HostObserver::answer_to(const agents::Request& request, Rank& rank) {
+  if (request.kind == agents::RequestKind::timeline)
+    return [words = ask_for_timeline(rank, request.text)] { return words; };
+  if (request.kind == agents::RequestKind::stacks && rank.main_process != 0)
+    return [process = rank.main_process, python = rank.python] { return stacks_of(process, python); };
+  return [] { return std::string(); };
+}
+
 void HostObserver::ask(const agents::Request& request) {
-  for (auto& [number, rank] : ranks_) {
-    RankAnswers::Make make = [] { return std::string(); };
-    if (request.kind == agents::RequestKind::timeline)
-      make = [words = ask_for_timeline(rank, request.text)] { return words; };
-    answers_.ask(request.number, number, std::move(make));
-  }
+  for (auto& [number, rank] : ranks_) answers_.ask(request.number, number, answer_to(request, rank));
+}
+
+void HostObserver::note_main_process(int number, pid_t process, std::shared_ptr<PythonStacks> python) {
+  const auto found = ranks_.find(number);
+  if (found == ranks_.end()) return;
+  found->second.main_process = process;
+  found->second.python = std::move(python);
 }
 
 void HostObserver::note_process(int rank, pid_t process) {

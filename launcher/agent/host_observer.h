@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "launcher/agent/rank_observer.h"
 #include "launcher/agent/supervisor_line.h"
 #include "launcher/protocol/observation.h"
+#include "launcher/stacks/python_stacks.h"
 #include "launcher/system/descriptor.h"
 #include "launcher/system/gpu_watch.h"
 
@@ -31,6 +33,8 @@ class HostObserver {
   // The same for its TimelineRequestPage.
   void take_requests(int rank, const Descriptor& file);
   void note_process(int rank, pid_t process);
+  // The process whose stacks a request means; 0: none. `python`: null where it does not run Python.
+  void note_main_process(int rank, pid_t process, std::shared_ptr<PythonStacks> python);
   // It has ended: the last news of it, if somebody watches.
   void note_end(int rank, SupervisorLine& supervisor);
 
@@ -47,8 +51,11 @@ class HostObserver {
     RankObserver observer;
     std::optional<SealedMemory> requests{};
     pid_t process = 0;
+    pid_t main_process = 0;
+    std::shared_ptr<PythonStacks> python{};
   };
 
+  static RankAnswers::Make answer_to(const agents::Request& request, Rank& rank);
   static std::string ask_for_timeline(Rank& rank, const std::string& text);
   void tell_news(Clock::time_point now, SupervisorLine& supervisor);
 

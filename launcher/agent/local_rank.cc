@@ -229,15 +229,4 @@ std::vector<std::vector<int>> cores_of_ranks(agents::Binding binding, int ranks)
   return shares;
 }
 
-std::string in_ranges(const std::vector<int>& cores) {
-  std::string text;
-  for (std::size_t begin = 0, end = 0; begin < cores.size(); begin = end) {
-    end = begin + 1;
-    while (end < cores.size() && cores[end] == cores[end - 1] + 1) ++end;
-    text += fmt::format("{}{}", begin == 0 ? "" : ",", cores[begin]);
-    if (end - begin > 1) text += fmt::format("-{}", cores[end - 1]);
-  }
-  return text;
-}
-
 }  // namespace rueda

@@ -88,7 +88,5 @@ class LocalRank {
 // that this process may use evenly; with Binding::socket all cores of the socket that holds its share.
 // Otherwise empty lists.
 std::vector<std::vector<int>> cores_of_ranks(agents::Binding binding, int ranks);
-// "0-3,8" of 0, 1, 2, 3, 8.
-std::string in_ranges(const std::vector<int>& cores);
 
 }  // namespace rueda

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -23,6 +24,8 @@ namespace {
 
 constexpr std::size_t kLongestPacket = 32 << 10;  // as ops/bootstrap/address/agent_line has it
 constexpr int kAtOnce = 64;
+constexpr std::string_view kStacks = "stacks ";
+constexpr std::size_t kMostPythons = 8;
 
 struct Packet {
   std::string text;
@@ -142,9 +145,33 @@ std::vector<RankChannel::Request> RankChannel::hear() {
       requests.push_back({.kind = kind, .file = std::move(packet.file)});
       continue;
     }
+    if (packet.text.starts_with(kStacks) && packet.file)
+      take_python(packet.sender, std::string_view(packet.text).substr(kStacks.size()),
+                  std::move(packet.file));
     if (std::optional<Request> request = request_from(packet.text)) requests.push_back(std::move(*request));
   }
   return requests;
+}
+
+// A helper process of the rank may tell of itself, too.
+void RankChannel::take_python(pid_t process, std::string_view signal, Descriptor file) {
+  auto python = PythonStacks::of(process, number_from<int>(signal).value_or(0), std::move(file));
+  if (!python) return;
+  std::erase_if(pythons_, [&](const auto& each) { return each->process() == process || !each->is_alive(); });
+  if (pythons_.size() == kMostPythons) pythons_.erase(pythons_.begin());
+  pythons_.push_back(std::move(python));
+}
+
+pid_t RankChannel::main_process() const {
+  if (const pid_t joined = member(); joined != 0) return joined;
+  const auto alive =
+      std::find_if(pythons_.rbegin(), pythons_.rend(), [](const auto& each) { return each->is_alive(); });
+  return alive == pythons_.rend() ? 0 : (*alive)->process();
+}
+
+std::shared_ptr<PythonStacks> RankChannel::python_of(pid_t process) const {
+  const auto found = std::ranges::find(pythons_, process, &PythonStacks::process);
+  return found == pythons_.end() ? nullptr : *found;
 }
 
 pid_t RankChannel::member() const { return signal_member(0) ? member_ : 0; }

@@ -4,10 +4,13 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/protocol/agent_message.h"
+#include "launcher/stacks/python_stacks.h"
 #include "launcher/system/descriptor.h"
 
 namespace rueda {
@@ -17,7 +20,8 @@ namespace rueda {
 //   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY";
 //                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed
 //                   GENERATION", "state"; with a descriptor of the process's memory: "training", its
-//                   TrainingPage; "requests", its TimelineRequestPage
+//                   TrainingPage; "requests", its TimelineRequestPage; "stacks SIGNAL", the file of a
+//                   PythonStacks
 //   to the rank     "lost RANK WORDS", "value KEY VALUE"; of an elastic job: "generation NUMBER WORKERS.",
 //                   "joiners 0" or "joiners 1"
 // The rank may be any program: all it says is checked, and nothing here waits for it. Owned by the agent's
@@ -52,14 +56,21 @@ class RankChannel {
   // False where there is none.
   bool signal_member(int signal) const;
   bool uses_mpi() const { return uses_mpi_; }
+  // The process whose stacks tell where the rank is: the member, else the last one that has begun Python. 0:
+  // there is none.
+  pid_t main_process() const;
+  // Of a process that runs Python and has told of it; else null.
+  std::shared_ptr<PythonStacks> python_of(pid_t process) const;
 
  private:
   void tell(std::string packet);
+  void take_python(pid_t process, std::string_view signal, Descriptor file);
 
   Descriptor ours_;
   Descriptor theirs_;
   pid_t member_ = 0;
   Descriptor member_handle_;  // a pidfd: names the process, whoever has its number later
+  std::vector<std::shared_ptr<PythonStacks>> pythons_;  // the last ones
   bool uses_mpi_ = false;
   bool retires_ = false;
 };

@@ -102,7 +102,7 @@ constexpr std::array kFlags{
          "serve the live page of the job there, 0: on a free port; it is on 127.0.0.1 and a free port unless "
          "this says "
          "otherwise, and who has its address with the token can see the job; needs no other program"},
-    Flag{Kind::own, "no-page", "", "no page, and no --status"},
+    Flag{Kind::own, "no-page", "", "no page, no --status and no --stacks"},
     Flag{Kind::own, "stop-after", "TIME",
          "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end (--grace); they decide "
          "the status"},
@@ -116,7 +116,8 @@ constexpr std::array kFlags{
     Flag{Kind::own, "tcp", "",
          "MPI of the program itself over TCP, even where the environment chooses something else"},
     Flag{Kind::own, "mpi", "", "accepted for scripts of horovodrun; RUEDA_NETWORK=mpi chooses MPI for data"},
-    Flag{Kind::own, "verbose", "", "show how the job is started, and to which cores ranks are bound"},
+    Flag{Kind::own, "verbose", "",
+         "show how the job is started, and to which cores ranks are bound; with --stacks all threads"},
     Flag{Kind::own, "version", "", "print the version (also -v)"},
     Flag{Kind::own, "help", "", "print this text (also -h)"},
     Flag{Kind::own, "print-config", "", "print every setting, its value and where that comes from"},
@@ -129,11 +130,15 @@ constexpr std::array kFlags{
          "show a running job of this user: --status [PID], with ruedarun's process number; without it the "
          "only job, or a "
          "list of all"},
-    Flag{Kind::own, "json", "", "print it as JSON: with --doctor or --status"},
     Flag{Kind::own, "report", "FILE.html",
          "write one page that loads nothing: with SUMMARY.json files a comparison of these runs, with -np N "
          "PROGRAM the page of that job as of its end"},
     Flag{Kind::own, "labels", "NAME...", "behind the summaries of --report: their names, in order"},
+    Flag{Kind::own, "stacks", "",
+         "show where each rank of a running job is, in Python and C++: --stacks [PID], as --status; ranks "
+         "whose main threads are at the same place are one group, and the smallest group comes first; with "
+         "--verbose all threads"},
+    Flag{Kind::own, "json", "", "print it as JSON: with --doctor, --status or --stacks"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},
 

@@ -264,7 +264,8 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
   if (options.action == Action::doctor) settle_virtual_hosts(options);
-  if (options.action == Action::status || (options.json && options.action != Action::doctor))
+  if (options.action == Action::status || options.action == Action::stacks ||
+      (options.json && options.action != Action::doctor))
     settle_status(options);
   if (!options.report.file.empty()) settle_report(options);
   if (options.action != Action::launch) return options;
@@ -316,6 +317,7 @@ std::string help_text() {
           "ruedarun --doctor [-H HOSTS] [-np N] [PROGRAM]\n"
           "ruedarun --status [PID] [--json]\n"
           "ruedarun --report FILE.html SUMMARY.json... [--labels NAME...]\n"
+          "ruedarun --stacks [PID] [--json] [--verbose]\n"
           "Starts N ranks of PROGRAM. Everything after PROGRAM belongs to it.\n\n"
        << describe("Options", of_kind(Flag::Kind::own), meaning) << "\n"
        << describe("Options that set a setting for all ranks", of_kind(Flag::Kind::setting),

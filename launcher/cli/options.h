@@ -33,7 +33,8 @@ struct LaunchOptions {
     merge_timeline,
     doctor,
     status,
-    report
+    report,
+    stacks
   };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };

@@ -71,18 +71,22 @@ const std::map<std::string_view, SetFlag>& page_flags() {
       {"status", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::status; }},
       {"report", [](LaunchOptions& o, const std::string& text) { o.report.file = text; }},
       {"labels", refuse_labels},
+      {"stacks", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::stacks; }},
       {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }}};
   return table;
 }
 
 void settle_status(LaunchOptions& options) {
-  if (options.action != LaunchOptions::Action::status)
-    throw UsageError("--json needs --status or --doctor; see ruedarun --help");
+  const bool is_stacks = options.action == LaunchOptions::Action::stacks;
+  if (options.action != LaunchOptions::Action::status && !is_stacks)
+    throw UsageError("--json needs --status, --stacks or --doctor; see ruedarun --help");
   if (std::erase(options.command, "--json") > 0) options.json = true;
+  if (is_stacks && std::erase(options.command, "--verbose") > 0) options.verbose = true;
   const bool is_process =
       options.command.size() == 1 && number_from<int>(options.command.front()).value_or(0) > 0;
-  if (!options.command.empty() && !is_process)
-    throw UsageError("--status takes the process number of one ruedarun: ruedarun --status [PID] [--json]");
+  if (options.command.empty() || is_process) return;
+  throw UsageError(fmt::format("{0} takes the process number of one ruedarun: ruedarun {0} [PID] [--json]{1}",
+                               is_stacks ? "--stacks" : "--status", is_stacks ? " [--verbose]" : ""));
 }
 
 void settle_report(LaunchOptions& options) {

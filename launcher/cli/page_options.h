@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of the page of a job, of --status and of --report.
+// The flags of the page of a job, of --status, --stacks and --report.
 #pragma once
 
 #include <map>
@@ -11,7 +11,8 @@ namespace rueda {
 
 const std::map<std::string_view, SetFlag>& page_flags();
 
-// What stands behind --status: a process number, --json, or nothing. Throws UsageError.
+// What stands behind --status or --stacks: a process number, --json, --verbose, or nothing. Throws
+// UsageError.
 void settle_status(LaunchOptions& options);
 
 // What stands behind --report: summaries and their labels, or a job. Throws UsageError.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "core/base/number.h"
+#include "launcher/view/stack_groups.h"
 
 namespace rueda {
 namespace {
@@ -33,6 +35,17 @@ std::string text_of(const json& answer) {
 
 std::string error(const std::string& words) { return text_of({{"error", words}}); }
 
+// In a thread. No memory is no reason for an end of the job.
+std::string stacks_answer(const RankReplies& replies, const json& ranks) {
+  try {
+    json stacks = stacks_of_ranks(replies.by_rank, {replies.silent.begin(), replies.silent.end()}, ranks);
+    stacks["text"] = stacks_text(stacks, true);
+    return text_of(stacks);
+  } catch (const std::exception& problem) {
+    return error(fmt::format("no stacks: {}", problem.what()));
+  }
+}
+
 }  // namespace
 
 void JobActions::note_step(std::uint64_t step, Time now) {
@@ -47,15 +60,37 @@ void JobActions::note_step(std::uint64_t step, Time now) {
 
 void JobActions::act(EventFeed& feed, const EventFeed::Wanted& wanted, bool knows_steps, Time now) {
   for (const Inquiry inquiry : {Inquiry::stacks, Inquiry::dump, Inquiry::timeline, Inquiry::stop}) {
-    const bool can_begin = inquiry != Inquiry::timeline || knows_steps;
-    if (wanted.wants(inquiry) && can_begin && !pending_.contains(inquiry)) begin(inquiry, feed, now);
+    const bool can_begin = (inquiry != Inquiry::timeline && inquiry != Inquiry::stacks) || knows_steps;
+    if (wanted.wants(inquiry) && can_begin && !pending_.contains(inquiry) && !made_.contains(inquiry))
+      begin(inquiry, feed, now);
   }
+  give_answers(feed, now);
+  look_for_timeline(now);
+}
+
+void JobActions::give_answers(EventFeed& feed, Time now) {
   for (auto each = pending_.begin(); each != pending_.end();) {
-    const std::optional<RankReplies> replies = requests_.take(each->second, now);
-    if (replies) feed.answer(each->first, answer_to(each->first, *replies));
+    std::optional<RankReplies> replies = requests_.take(each->second, now);
+    if (replies) answer(feed, each->first, std::move(*replies));
     each = replies ? pending_.erase(each) : std::next(each);
   }
-  look_for_timeline(now);
+  for (auto each = made_.begin(); each != made_.end();) {
+    const bool is_ready = each->second.wait_for(0s) == std::future_status::ready;
+    if (is_ready) feed.answer(each->first, each->second.get());
+    each = is_ready ? made_.erase(each) : std::next(each);
+  }
+}
+
+// The stacks of many ranks are long: the loop has no time for them.
+void JobActions::answer(EventFeed& feed, Inquiry inquiry, RankReplies replies) {
+  if (inquiry == Inquiry::timeline) return feed.answer(inquiry, timeline_answer(replies));
+  if (inquiry != Inquiry::stacks) return feed.answer(inquiry, text_of(replies.by_rank));
+  try {
+    made_[inquiry] = std::async(std::launch::async, stacks_answer, std::move(replies), surroundings_.ranks());
+  } catch (const std::system_error&) {
+    made_.erase(inquiry);
+    feed.answer(inquiry, error("ruedarun cannot make a thread for the stacks"));
+  }
 }
 
 void JobActions::begin(Inquiry inquiry, EventFeed& feed, Time now) {
@@ -105,11 +140,6 @@ void JobActions::request(Inquiry inquiry, agents::RequestKind kind, std::string 
   const agents::Request request = requests_.begin(kind, std::move(text), asked, now);
   pending_[inquiry] = request.number;
   surroundings_.tell(request);
-}
-
-std::string JobActions::answer_to(Inquiry inquiry, const RankReplies& replies) {
-  if (inquiry == Inquiry::timeline) return timeline_answer(replies);
-  return text_of(replies.by_rank);
 }
 
 std::string JobActions::timeline_answer(const RankReplies& replies) {

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "launcher/page/event_feed.h"
 #include "launcher/page/rank_requests.h"
@@ -25,8 +28,9 @@ class JobActions {
   struct Surroundings {
     std::function<void(const agents::Message&)> tell;                           // all agents
     std::function<void(const std::string& kind, const std::string& text)> say;  // as an event of the job
-    std::function<void()> stop;  // asks the ranks to save and to end
-    std::string folder;          // for files
+    std::function<void()> stop;             // asks the ranks to save and to end
+    std::function<nlohmann::json()> ranks;  // "ranks" of JobView::status()
+    std::string folder;                     // for files
   };
   explicit JobActions(Surroundings surroundings) : surroundings_(std::move(surroundings)) {}
 
@@ -37,7 +41,7 @@ class JobActions {
 
   // Begins what is wanted, and answers what is complete. `knows_steps`: the ranks have been heard.
   void act(EventFeed& feed, const EventFeed::Wanted& wanted, bool knows_steps, Time now);
-  bool is_busy() const { return !pending_.empty() || awaited_.has_value(); }
+  bool is_busy() const { return !pending_.empty() || !made_.empty() || awaited_.has_value(); }
 
  private:
   // The steps of a job that is watched.
@@ -57,7 +61,8 @@ class JobActions {
   void begin(Inquiry inquiry, EventFeed& feed, Time now);
   void begin_timeline(EventFeed& feed, Time now);
   void request(Inquiry inquiry, agents::RequestKind kind, std::string text, Time now);
-  std::string answer_to(Inquiry inquiry, const RankReplies& replies);
+  void give_answers(EventFeed& feed, Time now);
+  void answer(EventFeed& feed, Inquiry inquiry, RankReplies replies);
   std::string timeline_answer(const RankReplies& replies);
   void look_for_timeline(Time now);
 
@@ -66,7 +71,8 @@ class JobActions {
   std::set<int> ended_;
   Steps steps_;
   RankRequests requests_;
-  std::map<Inquiry, std::uint32_t> pending_;  // numbers of their requests
+  std::map<Inquiry, std::uint32_t> pending_;          // numbers of their requests
+  std::map<Inquiry, std::future<std::string>> made_;  // by threads: long answers
   std::optional<Timeline> awaited_;
 };
 

@@ -73,6 +73,7 @@ JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hos
                 .say = [this](const std::string& kind,
                               const std::string& text) { view_.note_event(kind, -1, text, Clock::now()); },
                 .stop = supervision_.stop,
+                .ranks = [this] { return view_.status(Clock::now()).at("ranks"); },
                 .folder = std::filesystem::current_path().string()}),
       report_{.path = options.report.file, .speeds = {}, .html = {}} {
   for (std::size_t host = 0; host < hosts.size(); ++host) {

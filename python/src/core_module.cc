@@ -14,6 +14,7 @@
 #include "core/engine/runtime.h"
 #include "core/observe/metrics.h"
 #include "core/observe/operations_ended.h"
+#include "ops/bootstrap/address/agent_line.h"
 #include "ops/setup/device_report.h"
 #include "python/src/errors.h"
 #include "python/src/python_lock.h"
@@ -159,6 +160,7 @@ void bind_training(py::module_& module) {
   module.def("log_scalar", &log_scalar);
   module.def("describe_training", &describe_training);
   module.def("end_step", &end_step);
+  module.def("tell_stacks", &tell_stacks);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ VENDORS = [
     (re.compile(r"^mpi\.h$"), "MPI", ["ops/mpi", "include/rueda/mpi.h", "bench", "tests/multi"]),
     (re.compile(r"^nccl\.h$"), "NCCL", ["ops/nccl"]),
     (re.compile(r"^(cuda|cublas|cudart)[\w./]*\.h$"), "CUDA", ["ops/cuda", "ops/nccl", "ops/kernels", "bench"]),
+    (re.compile(r"^elfutils/"), "elfutils", ["launcher/stacks"]),
     (re.compile(r"^(torch|ATen|c10)/"), "torch", ["frameworks", "include/rueda/torch", "python", "examples", "bench"]),
 ]
 

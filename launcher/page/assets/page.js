@@ -10,6 +10,7 @@ import { Hosts } from "./hosts.js";
 import { Late } from "./late.js";
 import { Membership } from "./membership.js";
 import { Plan } from "./plan.js";
+import { Stacks } from "./stacks.js";
 import { Still } from "./still.js";
 import { stored } from "./stored.js";
 import { TaskStream } from "./task_stream.js";
@@ -19,7 +20,7 @@ const kEndDelay = 1000;  // the last updates come after the end, too
 const file = stored();
 const headline = new Headline();
 const ofJob = () => [headline, new Still(), new Curves(), new TaskStream(), new Late(), new Membership(), new Events(), new Plan(), new Hosts()];
-const ofRunningJob = () => [new Actions()];  // what asks ruedarun
+const ofRunningJob = () => [new Actions(), new Stacks()];  // what asks ruedarun
 const sections = file?.kind === "runs" ? [] : file ? ofJob() : [...ofJob(), ...ofRunningJob()];
 
 const failed = new Set();

@@ -24,6 +24,7 @@
 namespace rueda {
 namespace {
 
+constexpr const char* kVariable = "RUEDA_AGENT_LINE";
 constexpr std::size_t kLongestPacket = 32 << 10;
 constexpr int kTimeoutMs = 20;  // with a value that has not been put yet
 
@@ -32,6 +33,33 @@ bool is_identity_of(int descriptor, std::string_view identity) {
   struct stat about {};
   return ::fstat(descriptor, &about) == 0 &&
          fmt::format("{}:{}:{}", descriptor, about.st_dev, about.st_ino) == identity;
+}
+
+// -1: this process has not inherited it.
+int inherited_number(const char* variable) {
+  const char* identity = std::getenv(variable);
+  if (identity == nullptr) return -1;
+  const std::string_view text(identity);
+  int number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number >= 0 && is_identity_of(number, text) ? number : -1;
+}
+
+bool send_with(int socket, std::string_view packet, int descriptor) {
+  if (descriptor < 0) return false;
+  iovec bytes{const_cast<char*>(packet.data()), packet.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptor)> control{};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
 double wall_clock_seconds() {
@@ -45,7 +73,7 @@ AgentLine& AgentLine::of_this_process() {
   return line;
 }
 
-AgentLine::AgentLine() : socket_(inherited_descriptor("RUEDA_AGENT_LINE")) {}
+AgentLine::AgentLine() : socket_(inherited_descriptor(kVariable)) {}
 
 void AgentLine::tell(std::string_view packet) {
   if (socket_) ::send(socket_.number(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -59,20 +87,7 @@ void AgentLine::tell_joined() {
 }
 
 void AgentLine::hand_over(std::string_view packet, int descriptor) {
-  if (descriptor < 0) return;
-  iovec bytes{const_cast<char*>(packet.data()), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptor)> control{};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  ::sendmsg(socket_.number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  send_with(socket_.number(), packet, descriptor);
 }
 
 void AgentLine::put(const std::string& key, const std::string& value) {
@@ -208,14 +223,15 @@ std::optional<std::string> AgentStore::get(const std::string& key) {
 void AgentStore::remove(const std::string& key) { AgentLine::of_this_process().put(key, ""); }
 
 Descriptor inherited_descriptor(const char* variable) {
-  const char* identity = std::getenv(variable);
-  if (identity == nullptr) return {};
-  const std::string_view text(identity);
-  int number = -1;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  if (number < 0 || !is_identity_of(number, text)) return {};
+  const int number = inherited_number(variable);
+  if (number < 0) return {};
   ::fcntl(number, F_SETFD, FD_CLOEXEC);
   return Descriptor(number);
+}
+
+bool tell_stacks(int signal, int file) {
+  const int line = inherited_number(kVariable);
+  return line >= 0 && send_with(line, fmt::format("stacks {}", signal), file);
 }
 
 bool read_lost(std::string_view packet, LostPeer& lost) {

@@ -104,6 +104,10 @@ class AgentStore final : public KeyValueStore {
 // environment names. None where it has not.
 Descriptor inherited_descriptor(const char* variable);
 
+// A thread of this process that gets the signal writes its stack into the file. False without an agent. The
+// line stays open for programs that take the place of this one.
+bool tell_stacks(int signal, int file);
+
 // "lost RANK WORDS"; false when `packet` is something else.
 bool read_lost(std::string_view packet, LostPeer& lost);
 

@@ -156,3 +156,19 @@ def test_a_timeline_is_made_and_the_job_saves_and_stops(tmp_path):
         click(tab, "stop-really")
         assert job.wait(timeout=60) == 0
         assert (tmp_path / "saved-0").exists() and (tmp_path / "saved-1").exists()
+
+
+def test_stacks_are_shown_and_saved(tmp_path):
+    tmp_path.chmod(0o700)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    with page_of(tmp_path, "python", "train.py", 1, ranks=2) as (_, tab):
+        tab.wait_for(f"{text('line')}.startsWith('running, step ')", 60)
+        tab.evaluate("document.getElementById('stacks-now').focus()")
+        tab.press("Enter")
+        tab.wait_for("document.querySelectorAll('#stacks-groups > li').length > 0", 30)
+        assert re.search(r"^\d\d:\d\d:\d\d: the main threads of 2 ranks are at [12] places?$", tab.evaluate(text("stacks-words")))
+        assert "train.py:" in tab.evaluate(text("stacks-groups"))
+        saved = tab.evaluate("""new Promise((tell) => { const made = URL.createObjectURL;
+            URL.createObjectURL = (blob) => { blob.text().then(tell); return made(blob); };
+            document.getElementById('stacks-save').click(); })""")
+        assert saved.startswith("2 ranks: the main threads are at ") and "\nrank 1, process " in saved

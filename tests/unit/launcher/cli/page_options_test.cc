@@ -77,6 +77,16 @@ TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
         Words{"--report", "/none/out.html", "-np", "1", "prog"}, Words{"--report", "out.html", "prog"},
         Words{"--doctor", "--report", "out.html"}})
     EXPECT_THROW(parsed(words), UsageError) << words.back();
+TEST(PageOptions, StacksTakeAProcessNumber) {
+  LaunchOptions options = parsed({"--stacks"});
+  EXPECT_EQ(options.action, LaunchOptions::Action::stacks);
+  EXPECT_FALSE(options.verbose);
+  options = parsed({"--stacks", "123", "--verbose", "--json"});
+  EXPECT_EQ(options.command, std::vector<std::string>{"123"});
+  EXPECT_TRUE(options.verbose && options.json);
+  EXPECT_TRUE(parsed({"--verbose", "--stacks", "123"}).verbose);
+  for (const char* text : {"x", "0", "--no"}) EXPECT_THROW(parsed({"--stacks", text}), UsageError) << text;
+  EXPECT_THROW(parsed({"--status", "1", "--verbose"}), UsageError);
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ class JobActionsTest : public testing::Test {
   JobActions actions_{{.tell = [this](const agents::Message& message) { told_.push_back(message); },
                        .say = [this](const std::string&, const std::string& text) { said_.push_back(text); },
                        .stop = [this] { ++stops_; },
+                       .ranks =
+                           [] {
+                             return json::array({{{"rank", 1}, {"name", "rank 1"}, {"phase", "wait"}}});
+                           },
                        .folder = folder_}};
 };
 
@@ -109,6 +113,23 @@ TEST_F(JobActionsTest, ATimelineIsRefusedWhereNobodyCouldMakeOne) {
   answer_all("it is no process of Rueda, or has ended");
   EXPECT_TRUE(answer.get().contains("error"));
   EXPECT_FALSE(actions_.is_busy());
+}
+
+TEST_F(JobActionsTest, SortsTheStacksOfRanks) {
+  std::future<json> answer = ask(Inquiry::stacks);
+  ASSERT_EQ(std::get<agents::Request>(told_.back()).kind, agents::RequestKind::stacks);
+  const std::uint32_t number = std::get<agents::Request>(told_.back()).number;
+  actions_.hear(0, {number, 1, true, R"({"process": 5, "threads": [{"id": 5, "frames": ["f (a.cc:1)"]}], "notes": []
+})"});
+  turn();
+EXPECT_TRUE(actions_.is_busy());
+now_ += 20s;  // rank 0 has not answered
+while (answer.wait_for(1ms) != std::future_status::ready) turn();
+const json stacks = answer.get();
+EXPECT_EQ(stacks.at("silent"), json({0}));
+EXPECT_EQ(stacks.at("groups").at(0).at("phase"), "wait");
+EXPECT_NE(stacks.at("text").get<std::string>().find("rank 1 (wait)\n    f (a.cc:1)\n"), std::string::npos);
+EXPECT_FALSE(actions_.is_busy());
 }
 
 TEST_F(JobActionsTest, AsksTheJobToStop) {

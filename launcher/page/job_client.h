@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions to running jobs of this user on this machine.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/cli/options.h"
+
+namespace rueda {
+
+// A job and its answer. A plain value.
+struct JobAnswer {
+  pid_t process = 0;  // of ruedarun
+  nlohmann::json answer;
+};
+
+// The status of each job; of that job alone, if the command of `options` is a process number.
+std::vector<JobAnswer> running_jobs(const LaunchOptions& options);
+// An object; nothing where no job answers. `method`: of HTTP. Agents may have to ask their ranks first.
+std::optional<nlohmann::json> ask_job(pid_t process, const std::string& method, const std::string& path);
+// On standard error: running_jobs() has found none.
+void tell_no_job(const LaunchOptions& options);
+
+}  // namespace rueda

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/stacks/process_stacks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/stacks/bounded_child.h"
+#include "launcher/stacks/native_stacks.h"
+#include "launcher/stacks/process_snapshot.h"
+
+namespace rueda {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using Frames = std::vector<std::string>;
+
+constexpr std::size_t kMostFromChild = 4 << 20;
+constexpr auto kToUnwind = 1s;
+constexpr auto kMainThread = 300ms;  // for its signal handler
+constexpr auto kOtherThread = 50ms;
+constexpr auto kOtherThreads = 200ms;  // all of them
+
+// Each line is an object, if it is whole.
+std::map<pid_t, Frames> frames_in(const std::string& lines) {
+  std::map<pid_t, Frames> threads;
+  std::istringstream text(lines);
+  for (std::string line; std::getline(text, line);) {
+    const json thread = json::parse(line, nullptr, false);
+    if (thread.is_object()) threads[thread.at("id").get<pid_t>()] = thread.at("frames").get<Frames>();
+  }
+  return threads;
+}
+
+std::map<pid_t, Frames> unwind(ProcessSnapshot& snapshot) {
+  const auto wanted = std::ranges::count_if(snapshot.threads, &ProcessSnapshot::Thread::is_read);
+  if (wanted == 0) return {};
+  std::map<pid_t, Frames> threads = frames_in(output_of_child(
+      [&](int descriptor) { write_native_stacks(snapshot, descriptor); }, kMostFromChild, kToUnwind));
+  if (const auto missing = wanted - static_cast<std::ptrdiff_t>(threads.size()); missing > 0)
+    snapshot.notes.push_back(fmt::format(
+        "no functions of {} threads: their program's files took longer than 1 s, or are damaged", missing));
+  return threads;
+}
+
+bool runs_python(const Frames& frames) {
+  return std::ranges::any_of(frames,
+                             [](std::string_view frame) { return frame.starts_with("_PyEval_EvalFrame"); });
+}
+
+// Purpose: puts the answer together. Lives for one process.
+class Answer {
+ public:
+  explicit Answer(ProcessSnapshot snapshot) : snapshot_(std::move(snapshot)) {
+    for (const ProcessSnapshot::Thread& thread : snapshot_.threads)
+      threads_.push_back({{"id", thread.facts.id},
+                          {"name", thread.facts.name},
+                          {"state", std::string(1, thread.facts.state)},
+                          {"waits", thread.facts.waits}});
+  }
+
+  bool is_empty() const { return snapshot_.threads.empty(); }
+
+  void ask_main_thread(const PythonStacks& python) { ask(python, 0, kMainThread); }
+
+  void add_native() {
+    const std::map<pid_t, Frames> frames = unwind(snapshot_);
+    for (json& thread : threads_)
+      if (const auto found = frames.find(thread.at("id").get<pid_t>()); found != frames.end())
+        thread["frames"] = found->second;
+  }
+
+  // Others would see their system calls interrupted for nothing.
+  void ask_python_threads(const PythonStacks& python) {
+    const auto until = std::chrono::steady_clock::now() + kOtherThreads;
+    for (std::size_t i = 1; i < threads_.size() && std::chrono::steady_clock::now() < until; ++i)
+      if (threads_[i].contains("frames") && runs_python(threads_[i].at("frames").get<Frames>()))
+        ask(python, i, kOtherThread);
+  }
+
+  // Without the last threads, if all are too long.
+  std::string text() {
+    std::size_t left_out = 0;
+    while (true) {
+      if (left_out > 0) {
+        Frames notes = snapshot_.notes;
+        notes.push_back(fmt::format("{} threads are left out: the answer would be too long", left_out));
+        if (std::string short_enough = dump(notes); short_enough.size() <= kMostStacksBytes)
+          return short_enough;
+      } else if (std::string all = dump(snapshot_.notes); all.size() <= kMostStacksBytes) {
+        return all;
+      }
+      const std::size_t drop = std::max<std::size_t>(1, threads_.size() / 4);
+      for (std::size_t i = 0; i < drop && !threads_.empty(); ++i, ++left_out)
+        threads_.erase(threads_.size() - 1);
+    }
+  }
+
+ private:
+  void ask(const PythonStacks& python, std::size_t index, std::chrono::milliseconds limit) {
+    PythonStacks::Answer answer = python.ask(threads_[index].at("id").get<pid_t>(), limit);
+    if (!answer.problem.empty()) snapshot_.notes.push_back("no Python stack: " + answer.problem);
+    if (!answer.frames.empty()) threads_[index]["python"] = std::move(answer.frames);
+  }
+
+  std::string dump(const Frames& notes) const {
+    return json{{"process", snapshot_.process}, {"threads", threads_}, {"notes", notes}}.dump(
+        -1, ' ', false, json::error_handler_t::replace);
+  }
+
+  ProcessSnapshot snapshot_;
+  json threads_ = json::array();
+};
+
+}  // namespace
+
+std::string stacks_of(pid_t process, const std::shared_ptr<PythonStacks>& python) {
+  ProcessSnapshot snapshot = snapshot_of(process, has_native_stacks());
+  if (!has_native_stacks())
+    snapshot.notes.push_back("this build has no native stacks: it was made without libdw");
+  const bool knows_python = python && python->process() == process;
+  Answer answer(std::move(snapshot));
+  if (answer.is_empty()) return answer.text();
+  if (knows_python) answer.ask_main_thread(*python);
+  answer.add_native();
+  if (knows_python) answer.ask_python_threads(*python);
+  return answer.text();
+}
+
+}  // namespace rueda

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python's part of `ruedarun --stacks`: faulthandler writes the stack of a thread that gets a signal."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+
+from rueda import _core
+
+_SIGNALS = range(signal.SIGRTMAX - 5, signal.SIGRTMAX - 13, -1)
+_files: list[int] = []  # the one that faulthandler writes to
+
+
+def begin() -> None:
+    """Once a process, if ruedarun has started it and the program leaves a signal."""
+    number = None if _files or "RUEDA_AGENT_LINE" not in os.environ else _free_signal()
+    if number is None:
+        return
+    file = os.memfd_create("rueda-stacks", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    faulthandler.register(number, file=file, all_threads=False, chain=False)
+    if _core.tell_stacks(number, file):
+        _files.append(file)
+        return
+    faulthandler.unregister(number)
+    os.close(file)
+
+
+def _free_signal() -> int | None:
+    """One that neither Python nor native code has a handler for."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        sets = dict(line.rstrip().split(":\t", 1) for line in status if line.startswith(("SigIgn", "SigCgt")))
+    taken = int(sets["SigIgn"], 16) | int(sets["SigCgt"], 16)
+    return next((number for number in _SIGNALS if not taken >> (number - 1) & 1), None)
