@@ -64,7 +64,7 @@ bool FutureCompleter::take_next(Works& works) {
 
 void FutureCompleter::complete_finished(Works& works) const {
   for (auto& work : works) {
-    if (work->isCompleted()) work.reset();
+    if (work->ends_by(Time::min())) work.reset();
   }
   std::erase_if(works, [](const auto& work) { return !work; });
 }

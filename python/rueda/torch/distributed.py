@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rueda as a backend of torch.distributed, for tensors of the host.
+"""Rueda as a backend of torch.distributed, for tensors of the host and of CUDA devices.
 
     import rueda.torch.distributed
 
-    torch.distributed.init_process_group("rueda")                  # or, with GPUs: "cpu:rueda,cuda:nccl"
+    torch.distributed.init_process_group("rueda")
 
 DistributedDataParallel, FSDP2, DTensor and all that is written for torch.distributed then communicate by Rueda. Each group is a job of
 its own. Its ranks find one another by the store of torch.distributed, so torchrun, ruedarun and every init_method work.
@@ -34,8 +34,12 @@ def share_buckets(model):
 
     model: the DistributedDataParallel, before its first backward pass. Each bucket moves there once, and gradients that look into it
     (gradient_as_bucket_view) move with it; those that NumPy looks at stay. It takes the place of a communication hook. Raises ValueError
-    if the model's group is not of Rueda, and RuntimeError if it has a communication hook.
+    if the model's group is not of Rueda or a parameter is on a device, and RuntimeError if it has a communication hook.
     """
+    devices = sorted({str(parameter.device) for parameter in model.parameters() if parameter.device.type != "cpu"})
+    if devices:
+        raise ValueError(f"share_buckets(): the model has parameters on {', '.join(devices)}, and ranks share memory of the host; leave it out: "
+                         "buckets on a device are reduced where they lie")
     group = model.process_group._get_backend(torch.device("cpu"))
     if not isinstance(group, _torch.ProcessGroup):
         raise ValueError(f"share_buckets(): the model's process group is of backend {group.name()!r}; it must be {rueda_backend.NAME!r}")

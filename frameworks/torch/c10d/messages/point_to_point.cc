@@ -9,46 +9,40 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "core/base/error.h"
-#include "frameworks/torch/c10d/operations/tensor_bytes.h"
 
 namespace rueda {
-namespace {
 
-Submission message_of(const at::Tensor& tensor) {
-  Submission message = moving(Operation::broadcast, tensor, tensor);
-  message.into_output = false;
-  return message;
-}
-
-}  // namespace
-
-PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
-    : store_(std::move(store)), rank_(rank), size_(size), sends_(store_, rank, size) {}
+PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, StartGroup start)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      start_group_(std::move(start)),
+      sends_(store_, rank, size) {}
 
 PointToPoint::~PointToPoint() {
   end();
   if (searcher_.joinable()) searcher_.join();
 }
 
-PendingOperation PointToPoint::send(const at::Tensor& tensor, int to, int tag, Duration start_timeout) {
+PendingOperation PointToPoint::send(Submission message, int to, int tag, Duration start_timeout) {
   const std::lock_guard lock(mutex_);
   RankPair& pair = pair_with(to, start_timeout);
   if (size_ > 2) sends_.note(to, tag);
-  return pair.send(message_of(tensor), tag);
+  return pair.send(std::move(message), tag);
 }
 
-PendingOperation PointToPoint::receive(const at::Tensor& tensor, int from, int tag, Duration start_timeout) {
+PendingOperation PointToPoint::receive(Submission message, int from, int tag, Duration start_timeout) {
   const std::lock_guard lock(mutex_);
   RankPair& pair = pair_with(from, start_timeout);
   ++received_[{from, tag}];
-  return pair.receive(message_of(tensor), tag);
+  return pair.receive(std::move(message), tag);
 }
 
-PendingOperation PointToPoint::receive_from_any(const at::Tensor& tensor, int tag, Duration start_timeout) {
-  if (size_ == 2) return receive(tensor, 1 - rank_, tag, start_timeout);
+PendingOperation PointToPoint::receive_from_any(Submission message, int tag, Duration start_timeout) {
+  if (size_ == 2) return receive(std::move(message), 1 - rank_, tag, start_timeout);
   auto handle = std::make_shared<LaterHandle>();
   const std::lock_guard lock(mutex_);
-  searches_.push_back({message_of(tensor), tag, start_timeout, handle});
+  searches_.push_back({std::move(message), tag, start_timeout, handle});
   if (!searcher_.joinable()) searcher_ = std::thread([this] { search_all(); });
   changed_.notify_all();
   return PendingOperation(std::move(handle));
@@ -96,7 +90,7 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
   if (!pair) {
     const auto [lower, higher] = std::minmax(rank_, peer);
     auto store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("pair-{}-{}", lower, higher), store_);
-    pair = std::make_unique<RankPair>(std::move(store), rank_, peer, start_timeout);
+    pair = std::make_unique<RankPair>(std::move(store), rank_, peer, start_group_, start_timeout);
   }
   return *pair;
 }
