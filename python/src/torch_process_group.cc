@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "frameworks/torch/c10d/flight_recorder.h"
+#include "frameworks/torch/c10d/future_completer.h"
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/process_group.h"
 #include "frameworks/torch/c10d/shared_buckets.h"
@@ -59,6 +60,7 @@ void bind_process_group(py::module_& module) {
       .def("perform_nocolor_split", [](ProcessGroup&, const py::object&) {});
   module.def("share_buckets", &share_buckets);
   module.def("flight_record", &flight_record);
+  module.def("complete_futures_in_calls", &complete_futures_in_calls);
   c10d::control_plane::registerHandler("rueda_trace_json", [](const auto&, auto& response) {
     response.setContent(FlightRecorder::of_process().json(), "application/json");
     response.setStatus(200);

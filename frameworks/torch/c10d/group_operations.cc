@@ -64,6 +64,15 @@ std::optional<at::Device> device_of(const Submission& submission) {
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(submission.device));
 }
 
+// A group of `runtime`'s ranks, with its messages.
+std::shared_ptr<GroupJob> add_job(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
+                                  StartGroup start) {
+  const Topology& topology = runtime->topology();
+  auto messages = std::make_unique<PointToPoint>(store, topology.rank, topology.size,
+                                                 topology.local_size < topology.size, std::move(start));
+  return GroupJobs::of_process().add(std::move(runtime), std::move(messages));
+}
+
 // With the ranks that nobody has given.
 GroupNames complete(GroupNames names, int size) {
   if (!names.ranks.empty()) return names;
@@ -105,8 +114,7 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
       titles_(names_.backend),
       timeout_(timeout.count()),
       record_(names_.group, names_.ranks, rank),
-      job_(GroupJobs::of_process().add(
-          std::move(runtime), std::make_unique<PointToPoint>(store, rank, size, std::move(start)))) {}
+      job_(add_job(std::move(runtime), store, std::move(start))) {}
 
 GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
 
@@ -116,6 +124,7 @@ GroupCall GroupOperations::make_call(c10d::OpType type, bool asynchronous,
   call.type = type;
   call.title = titles_[type];
   call.asynchronous = asynchronous;
+  call.in_callback = job_->completer()->on_its_thread();
   call.timeout = timeout < std::chrono::milliseconds::zero() ? this->timeout() : timeout;
   return call;
 }

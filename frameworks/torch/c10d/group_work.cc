@@ -113,7 +113,7 @@ void GroupWork::take_outcome() {
       if (each.source() >= 0) source_.store(each.source());
     }
   } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, words(error.what()));
+    C10_THROW_ERROR(DistBackendError, words(error.what() + remedy_for(error)));
   }
   if (!on_device_) {
     if (call_.finish) call_.finish();
@@ -153,10 +153,17 @@ void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
                         limit.count())));
 }
 
+std::string GroupWork::remedy_for(const Error& error) const {
+  if (!call_.in_callback || error.code() != StatusCode::mismatch) return {};
+  return " A callback of a Future has called it, and callbacks run at different times on different ranks: "
+         "wrap a "
+         "communication hook by rueda.torch.distributed.in_order().";
+}
+
 // --- Futures.
 
 c10::intrusive_ptr<Future> GroupWork::getFuture() {
-  if (completer_->on_its_thread()) {
+  if (completer_->leaves_it_to_the_caller()) {
     if (!settled_.load() && !ends_by(clock_now() + call_.timeout)) throw_timed_out(call_.timeout);
   }
   std::unique_lock lock(settling_);

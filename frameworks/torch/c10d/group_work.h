@@ -17,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/time.h"
 #include "frameworks/torch/c10d/flight_recorder.h"
 #include "frameworks/torch/c10d/operations/device_result.h"
@@ -39,6 +40,7 @@ struct GroupCall {
   std::optional<std::vector<at::Tensor>> shown;
   std::optional<at::Device> device;  // of the tensors; none: the host
   std::vector<at::Tensor> scratch;   // that `finish` reads or writes besides the outputs
+  bool in_callback = false;          // a callback of a Future has called it
 
   // Appends `next` to what finishes the call.
   void then(std::function<void()> next, const std::vector<at::Tensor>& uses);
@@ -87,6 +89,7 @@ class GroupWork final : public c10d::Work {
   void settle();
   void settle_with(const std::function<void()>& outcome);
   void take_outcome();
+  std::string remedy_for(const Error& error) const;
   void wait_on_device(std::chrono::milliseconds limit);
   void complete_future();
   void complete(c10::ivalue::Future& future);

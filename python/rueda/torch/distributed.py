@@ -10,6 +10,7 @@ its own. Its ranks find one another by the store of torch.distributed, so torchr
 """
 
 import atexit
+import functools
 
 import rueda_backend
 import torch
@@ -17,7 +18,7 @@ import torch
 import rueda.torch  # noqa: F401 - checks the version of torch
 from rueda import _torch
 
-__all__ = ["create_process_group", "flight_record", "share_buckets"]
+__all__ = ["create_process_group", "flight_record", "in_order", "share_buckets"]
 
 
 def create_process_group(options, backend_options=None, *, name=rueda_backend.NAME):
@@ -45,6 +46,26 @@ def share_buckets(model):
         raise ValueError(f"share_buckets(): the model's process group is of backend {group.name()!r}; it must be {rueda_backend.NAME!r}")
     _torch.share_buckets(model.reducer, group)
     model.logger._set_comm_hook_name(share_buckets.__qualname__)
+
+
+def in_order(hook):
+    """A communication hook of DistributedDataParallel whose operations have one order on all ranks.
+
+        model.register_comm_hook(state, in_order(powerSGD_hook))
+
+    hook: one that calls operations in callbacks of Futures. These run when an earlier operation is complete, which is at another time on
+    each rank; with several buckets the operations of one bucket then meet those of the next. In the returned hook a Future is complete when
+    get_future() returns, and callbacks run at once. So the backward pass waits for each operation of the hook.
+    """
+    @functools.wraps(hook)
+    def ordered(state, bucket):
+        before = _torch.complete_futures_in_calls(True)
+        try:
+            return hook(state, bucket)
+        finally:
+            _torch.complete_futures_in_calls(before)
+
+    return ordered
 
 
 def flight_record():

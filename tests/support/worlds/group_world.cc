@@ -5,7 +5,6 @@
 #include <exception>
 #include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <utility>
 #include <vector>
 
@@ -31,13 +30,12 @@ void GroupWorld::run_group_by_the_host(int ranks, const GroupBody& body) {
 }
 
 void GroupWorld::run_on_devices(int ranks, const GroupBody& body) {
-  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        run_rank(store, rank, ranks, body);
+        run_rank(rank, ranks, body);
       } catch (...) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
       }
@@ -52,11 +50,10 @@ void GroupWorld::run_on_devices(int ranks, const GroupBody& body) {
   }
 }
 
-void GroupWorld::run_rank(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                          const GroupBody& body) {
+void GroupWorld::run_rank(int rank, int size, const GroupBody& body) {
   const FakeTorchDevice device(rank, fake(rank));
   const auto group = c10::make_intrusive<ProcessGroup>(
-      store, rank, size, GroupNames{"rueda", "world"}, kTimeout,
+      store_, rank, size, GroupNames{"rueda", "world"}, kTimeout,
       [this, rank](const ops::GroupStart& each) { return start(each, rank); });
   body(*group, device);
   fake(rank).finish();
@@ -68,7 +65,7 @@ std::unique_ptr<Runtime> GroupWorld::start(const ops::GroupStart& start, int ran
   {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<MemoryNetwork>& known = networks_[start.store->in_words()];
-    if (!known) known = std::make_unique<MemoryNetwork>(start.size);
+    if (!known) known = std::make_unique<MemoryNetwork>(start.size, 0, ranks_per_host_);
     network = known.get();
   }
   RuntimeComponents components = memory_components(*network, start.rank, start.size, {});

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <utility>
 
 #include "frameworks/torch/c10d/process_group.h"
 #include "tests/support/worlds/torch_device_world.h"
@@ -23,13 +25,20 @@ class GroupWorld : public TorchDeviceWorld {
   void run_group(int ranks, const GroupBody& body);
   // The same by way of the host.
   void run_group_by_the_host(int ranks, const GroupBody& body);
+  // From now on, so many ranks are on each host, and find one another by this store.
+  void stand_on_hosts(Rank ranks_per_host, c10::intrusive_ptr<c10d::Store> store) {
+    ranks_per_host_ = ranks_per_host;
+    store_ = std::move(store);
+  }
   FakeDevice& fake(int rank) { return devices_[static_cast<std::size_t>(rank)]->device(); }
 
  private:
   void run_on_devices(int ranks, const GroupBody& body);
-  void run_rank(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const GroupBody& body);
+  void run_rank(int rank, int size, const GroupBody& body);
   std::unique_ptr<Runtime> start(const ops::GroupStart& start, int rank_in_group);
 
+  Rank ranks_per_host_ = 0;  // all
+  c10::intrusive_ptr<c10d::Store> store_ = c10::make_intrusive<c10d::HashStore>();
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<MemoryNetwork>> networks_;  // by job; guarded by mutex_
 };

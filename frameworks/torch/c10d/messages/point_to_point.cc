@@ -12,12 +12,14 @@
 
 namespace rueda {
 
-PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, StartGroup start)
+PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool several_hosts,
+                           StartGroup start)
     : store_(std::move(store)),
       rank_(rank),
       size_(size),
+      several_hosts_(several_hosts),
       start_group_(std::move(start)),
-      sends_(store_, rank, size) {}
+      sends_(store_, rank, size, several_hosts) {}
 
 PointToPoint::~PointToPoint() {
   end();
@@ -49,17 +51,36 @@ PendingOperation PointToPoint::receive_from_any(Submission message, int tag, Dur
 }
 
 void PointToPoint::search_all() {
-  constexpr std::chrono::microseconds kLookAgain{50};
+  constexpr std::chrono::microseconds kOfMemory{50}, kOfStore{500};
+  const auto pause = several_hosts_ ? kOfStore : kOfMemory;
   std::unique_lock lock(mutex_);
   while (!ending_) {
+    if (several_hosts_) look_elsewhere(lock);
     std::erase_if(searches_, [&](Search& each) { return find_source(each); });
     if (searches_.empty()) {
       changed_.wait(lock, [&] { return ending_ || !searches_.empty(); });
     } else {
-      changed_.wait_for(lock, kLookAgain);
+      changed_.wait_for(lock, pause);
     }
   }
-  for (Search& each : searches_) each.handle->fail(Status::shut_down("the group was shut down"));
+  fail_searches(Status::shut_down("the group was shut down"));
+}
+
+// Without the lock, since sends must not wait for the store.
+void PointToPoint::look_elsewhere(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  Status failure;
+  try {
+    sends_.look_elsewhere();
+  } catch (const std::exception& error) {
+    failure = Status::backend_error(error.what());
+  }
+  lock.lock();
+  if (!failure.ok()) fail_searches(failure);
+}
+
+void PointToPoint::fail_searches(const Status& why) {
+  for (Search& each : searches_) each.handle->fail(why);
   searches_.clear();
 }
 
@@ -98,6 +119,7 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
 void PointToPoint::end() {
   const std::lock_guard lock(mutex_);
   ending_ = true;
+  sends_.end();
   changed_.notify_all();
   for (auto& [peer, pair] : pairs_) pair->end();
 }

@@ -25,7 +25,9 @@ namespace rueda {
 // sent, and lets the pair receive. Any thread; guarded by the mutex.
 class PointToPoint {
  public:
-  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, StartGroup start);
+  // `several_hosts`: not all ranks share memory.
+  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool several_hosts,
+               StartGroup start);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -54,10 +56,13 @@ class PointToPoint {
   RankPair& pair_with(int peer, Duration start_timeout);
   void search_all();
   bool find_source(Search& search);
+  void look_elsewhere(std::unique_lock<std::mutex>& lock);
+  void fail_searches(const Status& why);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const int size_;
+  const bool several_hosts_;
   const StartGroup start_group_;
   std::mutex mutex_;
   std::map<int, std::unique_ptr<RankPair>> pairs_;
