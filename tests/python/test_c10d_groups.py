@@ -107,8 +107,9 @@ def test_a_group_beside_one_with_a_device(script):
     """With device_id torch calls the parent's backend on ranks outside of a new group, too."""
     out = run(script("""
         from rueda import _build
-        options = {"device_id": torch.device("cuda:0")} if _build.CUDA else {}
-        dist.init_process_group("rueda", timeout=datetime.timedelta(seconds=60), **options)
+        begin()
+        if _build.CUDA:
+            dist.group.WORLD.bound_device_id = torch.device("cuda:0")  # as init_process_group(device_id=...) does where there is a device
         first = dist.new_group([0])
         values = torch.ones(2)
         dist.all_reduce(values)

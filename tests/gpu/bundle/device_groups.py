@@ -79,7 +79,7 @@ def trained(model: torch.nn.Module, device: torch.device) -> list[float]:
         loss = torch.nn.functional.mse_loss(model(rows), wanted)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     return losses
 
 

@@ -15,6 +15,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
+constexpr int kRanks = 3, kMessages = 5, kTag = 9;
+
 class AnySourceOverHosts : public GroupWorld {
  protected:
   AnySourceOverHosts() { stand_on_hosts(1, c10::make_intrusive<StoreOfFarRanks>()); }
@@ -22,7 +24,6 @@ class AnySourceOverHosts : public GroupWorld {
 
 // Every other rank sends some messages, each of them with its own rank and number.
 TEST_F(AnySourceOverHosts, EveryMessageComesOnceAndInTheOrderOfItsRank) {
-  constexpr int kRanks = 3, kMessages = 5, kTag = 9;
   run_group(kRanks, [](ProcessGroup& group, const FakeTorchDevice&) {
     if (group.getRank() > 0) {
       std::vector<c10::intrusive_ptr<c10d::Work>> works;
