@@ -198,7 +198,7 @@ void Runtime::make_ready(Submission& submission) {
         fmt::format("{}: rank {} gave a tensor on a {} device, but there is {}; copy it to the host first.",
                     title(request), topology_.rank, to_string(request.device), problem));
   }
-  submission.ready = memory_.record(submission.device, submission.stream);
+  if (!submission.ready) submission.ready = memory_.record(submission.device, submission.stream);
   if (submission.ready->captured()) submission.request.capture = captures_.number_for(request);
 }
 

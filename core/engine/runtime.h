@@ -49,6 +49,10 @@ class Runtime {
   std::shared_ptr<std::byte> allocate_on_device(int device, std::size_t bytes) {
     return memory_.allocate_on_device(device, bytes);
   }
+  // Notes in a submission of a tensor on a device where its stream stands now, for a submit() that may come
+  // later, in another Runtime, too. submit() does it where nothing is noted. Throws InvalidArgument where
+  // there is no device.
+  void make_ready(Submission& submission);
   // Into which graphs its operations go.
   GraphCaptures& captures() { return captures_; }
   // Returns the shared memory from which allocate() takes; null: this rank shares no memory.
@@ -99,7 +103,6 @@ class Runtime {
   void run(RuntimeComponents components, std::promise<Welcome> started);
   void depart();
   void finish();
-  void make_ready(Submission& submission);
   void begin_timeline(const Config& config);
   void begin_metrics_file(const std::string& path);
   void begin_tuning_log(const Config& config);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "frameworks/torch/c10d/flight_recorder.h"
+#include "frameworks/torch/c10d/future_completer.h"
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/operations/training_marks.h"
 #include "frameworks/torch/c10d/process_group.h"
@@ -55,9 +56,12 @@ void bind_process_group(py::module_& module) {
   py::module_::import("torch.distributed");  // the classes of c10d
   py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
       .def(py::init(&make_process_group), NoPythonLock())
-      .def("_set_default_timeout", &ProcessGroup::setTimeout, py::arg("timeout"));
+      .def("_set_default_timeout", &ProcessGroup::setTimeout, py::arg("timeout"))
+      // torch calls it on ranks that are not in a new group, if init_process_group() was given a device.
+      .def("perform_nocolor_split", [](ProcessGroup&, const py::object&) {});
   module.def("share_buckets", &share_buckets);
   module.def("flight_record", &flight_record);
+  module.def("complete_futures_in_calls", &complete_futures_in_calls);
   c10d::control_plane::registerHandler("rueda_trace_json", [](const auto&, auto& response) {
     response.setContent(FlightRecorder::of_process().json(), "application/json");
     response.setStatus(200);

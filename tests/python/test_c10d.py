@@ -152,6 +152,56 @@ def test_ddp_and_hooks(script):
     assert out == "equal\n" * 2
 
 
+def test_powersgd_with_several_buckets(script):
+    """With as many ranks as a matrix has, PowerSGD loses nothing: so it trains as DDP does. Each rank takes its own time for each bucket."""
+    out = run(script("""
+        from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+        from torch.nn.parallel import DistributedDataParallel
+        rank, size = begin()
+        buckets = set()
+        def slow(state, bucket):
+            buckets.add(bucket.index())
+            time.sleep(0.002 * ((bucket.index() + rank) % 3))
+            return powerSGD_hook(state, bucket)
+        def train(hook):
+            torch.manual_seed(3)
+            model = torch.nn.Sequential(*[torch.nn.Linear(24, 24, dtype=torch.float64) for _ in range(4)])
+            model = DistributedDataParallel(model, bucket_cap_mb=0.001)
+            if hook:
+                state = PowerSGDState(None, matrix_approximation_rank=24, start_powerSGD_iter=2, min_compression_rate=0.001, use_error_feedback=False)
+                model.register_comm_hook(state, rueda.torch.distributed.in_order(hook))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            torch.manual_seed(rank)
+            for _ in range(12):
+                optimizer.zero_grad()
+                model(torch.randn(16, 24, dtype=torch.float64)).square().mean().backward()
+                optimizer.step()
+            return [each.detach().clone() for each in model.parameters()]
+        for compressed, plain in zip(train(slow), train(None)):
+            torch.testing.assert_close(compressed, plain, rtol=1e-7, atol=1e-9)
+        say(len(buckets) > 1, rueda.torch.distributed.in_order(slow).__name__)
+        dist.destroy_process_group()
+    """), ranks=3)
+    assert out == "True slow\n" * 3
+
+
+def test_operations_of_callbacks_are_told_their_remedy(script):
+    out = run(script("""
+        rank, size = begin(20)
+        def after(future):
+            dist.all_reduce(torch.ones(3 + rank))  # as one that has met another rank's next operation
+            return future.value()
+        if rank == 0:
+            time.sleep(0.3)  # the other's callback is there before the operation is complete
+        first = dist.all_reduce(torch.ones(2), async_op=True)
+        say(error_of(first.get_future().then(after).wait) if rank else error_of(lambda: after(first.get_future())))
+        dist.destroy_process_group()
+    """))
+    lines = out.splitlines()
+    assert len(lines) == 2 and all("all_reduce number 2" in line for line in lines), out
+    assert sum("in_order()" in line for line in lines) == 1, out
+
+
 def test_shared_buckets(script):
     out = run(script("""
         from torch.nn.parallel import DistributedDataParallel

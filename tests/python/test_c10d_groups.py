@@ -87,6 +87,38 @@ def test_a_group_that_is_split(script):
     assert sorted(out.splitlines()) == ["rank 0 good", "rank 1 good", "rank 2 good"]
 
 
+def test_devices_of_the_backend(script):
+    """Torch has no CUDA here: groups for devices begin and end, without a tensor there."""
+    out = run(script("""
+        from rueda import _build
+        dist.init_process_group("cpu:gloo,cuda:rueda", timeout=datetime.timedelta(seconds=60))
+        values = torch.ones(2)
+        dist.all_reduce(values)
+        dist.barrier()
+        other = dist.new_group([0])
+        say(dist.Backend.backend_capability["rueda"] == (["cpu", "cuda"] if _build.CUDA else ["cpu"]), values.tolist(),
+            dist.group.WORLD._get_backend(torch.device("cuda")).name())
+        dist.destroy_process_group()
+    """))
+    assert out == "True [2.0, 2.0] rueda\n" * 2
+
+
+def test_a_group_beside_one_with_a_device(script):
+    """With device_id torch calls the parent's backend on ranks outside of a new group, too."""
+    out = run(script("""
+        from rueda import _build
+        begin()
+        if _build.CUDA:
+            dist.group.WORLD.bound_device_id = torch.device("cuda:0")  # as init_process_group(device_id=...) does where there is a device
+        first = dist.new_group([0])
+        values = torch.ones(2)
+        dist.all_reduce(values)
+        say(values.tolist(), dist.get_rank(first) == (0 if dist.get_rank() == 0 else -1))
+        dist.destroy_process_group()
+    """))
+    assert out == "[2.0, 2.0] True\n" * 2
+
+
 LEFT = """
     def left():
         return (len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")),

@@ -32,6 +32,8 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //   device    device number; unused for host tensors
 //   stream    on a device: the program made the input on it, and will use the output on it
 //   ready     on a device: behind what `stream` had been given at submission; Runtime::submit fills it in
+//   where
+//             the submitter has not (Runtime::make_ready)
 //   awaited   whoever submits waits at once: the background thread need not be woken before that
 //   window    of a barrier on a device: what its ranks share from then on
 struct Submission {

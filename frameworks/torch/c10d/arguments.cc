@@ -5,25 +5,38 @@
 
 namespace rueda {
 
-void check_on_host(const at::Tensor& tensor, const char* operation) {
+namespace {
+
+void check_dense(const at::Tensor& tensor, const char* operation) {
   TORCH_CHECK_VALUE(tensor.defined() && tensor.layout() == at::kStrided, "rueda: ", operation,
                     " takes dense tensors; convert it by to_dense()");
-  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "rueda: ", operation,
-                    " takes tensors of the host, and this one is on ", tensor.device(),
-                    "; use init_process_group(\"cpu:rueda,cuda:nccl\")");
+  TORCH_CHECK_VALUE(tensor.is_cpu() || tensor.is_cuda(), "rueda: ", operation,
+                    " takes tensors of the host and of CUDA devices, and this one is on ", tensor.device(),
+                    "; copy it by cpu()");
+}
+
+}  // namespace
+
+void check_together(const std::vector<at::Tensor>& tensors, const char* operation) {
+  for (const at::Tensor& tensor : tensors) {
+    check_dense(tensor, operation);
+    TORCH_CHECK_VALUE(tensor.device() == tensors[0].device(), "rueda: ", operation, " has a tensor on ",
+                      tensors[0].device(), " and one on ", tensor.device(),
+                      "; give all on one device, or call it once for each");
+  }
 }
 
 const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* operation) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "rueda: ", operation, " takes one tensor, not ", tensors.size());
-  check_on_host(tensors[0], operation);
+  check_dense(tensors[0], operation);
   return tensors[0];
 }
 
-const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size,
-                                         const char* operation) {
+const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists,
+                                         const at::Tensor& tensor, int size, const char* operation) {
   TORCH_CHECK_VALUE(lists.size() == 1 && lists[0].size() == static_cast<std::size_t>(size),
                     "rueda: ", operation, " takes one list of ", size, " tensors, one for each rank");
-  for (const at::Tensor& tensor : lists[0]) check_on_host(tensor, operation);
+  for (const at::Tensor& each : lists[0]) check_together({tensor, each}, operation);
   return lists[0];
 }
 
@@ -31,8 +44,8 @@ void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::T
                  const char* operation) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: ", operation, " has ", inputs.size(),
                     " inputs and ", outputs.size(), " outputs");
-  for (const at::Tensor& input : inputs) check_on_host(input, operation);
-  for (const at::Tensor& output : outputs) check_on_host(output, operation);
+  check_together(inputs, operation);
+  for (const at::Tensor& output : outputs) check_together({inputs[0], output}, operation);
 }
 
 void check_root(std::int64_t root, int size, const char* operation) {

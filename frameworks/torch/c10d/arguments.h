@@ -9,14 +9,14 @@
 
 namespace rueda {
 
-// A dense tensor of the host.
-void check_on_host(const at::Tensor& tensor, const char* operation);
-// The only tensor, on the host.
+// Dense tensors, all of the host or all on one device.
+void check_together(const std::vector<at::Tensor>& tensors, const char* operation);
+// The only tensor, a dense one.
 const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* operation);
-// The only list, which has a tensor of the host for each of `size` ranks.
-const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size,
-                                         const char* operation);
-// An output for each input, all on the host.
+// The only list, which has a tensor for each of `size` ranks, where `tensor` is.
+const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists,
+                                         const at::Tensor& tensor, int size, const char* operation);
+// An output for each input, all of the host or all on one device.
 void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                  const char* operation);
 void check_root(std::int64_t root, int size, const char* operation);

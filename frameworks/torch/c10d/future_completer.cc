@@ -16,8 +16,11 @@ namespace {
 constexpr std::chrono::milliseconds kLookAfterOthers{1};
 
 thread_local const FutureCompleter* completer_here = nullptr;
+thread_local bool in_calls = false;
 
 }  // namespace
+
+bool complete_futures_in_calls(bool whether) { return std::exchange(in_calls, whether); }
 
 void FutureCompleter::add(c10::intrusive_ptr<GroupWork> work) {
   {
@@ -32,6 +35,8 @@ void FutureCompleter::add(c10::intrusive_ptr<GroupWork> work) {
 }
 
 bool FutureCompleter::on_its_thread() const { return completer_here == this; }
+
+bool FutureCompleter::leaves_it_to_the_caller() const { return in_calls || on_its_thread(); }
 
 void FutureCompleter::end(Duration grace) {
   {
@@ -64,7 +69,7 @@ bool FutureCompleter::take_next(Works& works) {
 
 void FutureCompleter::complete_finished(Works& works) const {
   for (auto& work : works) {
-    if (work->isCompleted()) work.reset();
+    if (work->ends_by(Time::min())) work.reset();
   }
   std::erase_if(works, [](const auto& work) { return !work; });
 }

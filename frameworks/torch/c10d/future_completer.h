@@ -16,6 +16,10 @@ namespace rueda {
 
 class GroupWork;
 
+// Whether this thread's next calls of getFuture() return when the operation is complete, so that callbacks
+// run in the call: as they do where a device has been given the operation before. Returns what was so before.
+bool complete_futures_in_calls(bool whether);
+
 // Purpose: a Future has callbacks, so somebody has to notice the end of its operation: a thread that waits
 // for the oldest one, and looks after the others now and then. Python's callbacks run there, and take
 // Python's lock: so this is never the background thread. The thread begins with the first Future. Any thread
@@ -28,8 +32,10 @@ class FutureCompleter {
   FutureCompleter& operator=(const FutureCompleter&) = delete;
 
   void add(c10::intrusive_ptr<GroupWork> work);
-  // A callback runs that waits for another Future: nobody else would complete that one.
+  // Whether the caller is a callback on the thread.
   bool on_its_thread() const;
+  // Whether getFuture() completes the Future itself: for a callback nobody else would.
+  bool leaves_it_to_the_caller() const;
   // No more are added. The thread waits for the operations for so long; the Futures of others then end with
   // an error. Does not wait for the thread.
   void end(Duration grace);

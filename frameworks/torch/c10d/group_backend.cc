@@ -10,16 +10,15 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "frameworks/torch/c10d/operations/group_store.h"
-#include "ops/setup/group_start.h"
 
 namespace rueda {
 namespace {
 
 std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                       const std::string& group, std::chrono::milliseconds timeout) {
+                                       const std::string& group, std::chrono::milliseconds timeout,
+                                       const StartGroup& start) {
   try {
-    return ops::start_group({std::make_shared<GroupStore>(store, group), rank, size, timeout, {}});
+    return start({std::make_shared<GroupStore>(store, group), rank, size, timeout, {}});
   } catch (const Error& error) {
     C10_THROW_ERROR(DistBackendError,
                     fmt::format("rueda: the group '{}' does not begin: {}", group, error.what()));
@@ -29,9 +28,10 @@ std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& st
 }  // namespace
 
 GroupBackend::GroupBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
-                           std::chrono::milliseconds timeout)
+                           std::chrono::milliseconds timeout, const StartGroup& start)
     : Backend(rank, size),
-      operations_(start_runtime(store, rank, size, names.group, timeout), store, rank, size, names, timeout),
+      operations_(start_runtime(store, rank, size, names.group, timeout, start), store, rank, size, names,
+                  timeout, start),
       store_(store) {
   init();
 }

@@ -28,7 +28,7 @@ class GroupBackend : public c10d::Backend {
 
   // Waits until all ranks of the group are there. Throws c10::DistBackendError. Without Python's lock.
   GroupBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
-               std::chrono::milliseconds timeout);
+               std::chrono::milliseconds timeout, const StartGroup& start);
 
   // NOLINTBEGIN(readability-identifier-naming): names of c10d's
   const std::string getBackendName() const override { return operations_.names().backend; }
@@ -61,7 +61,7 @@ class GroupBackend : public c10d::Backend {
   void waitForPendingWorks() override { operations_.wait_for_completion_hook(); }
   void enableCollectivesTiming() override {}  // times are taken where a hook wants them
 
-  // Takes the host's device, which has no index.
+  // Takes the host's device, which has no index; on CUDA devices torch's own allocator is as good.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
   // NOLINTEND(readability-identifier-naming)

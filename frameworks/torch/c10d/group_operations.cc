@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
 #include "core/engine/memory/symmetric_memory.h"
+#include "frameworks/torch/c10d/operations/tensor_bytes.h"
 #include "frameworks/torch/c10d/operations/training_marks.h"
 
 namespace rueda {
@@ -52,6 +53,27 @@ PendingOperations pending(OperationOrder::Handles handles) {
   return operations;
 }
 
+Submission message_of(const at::Tensor& tensor) {
+  Submission message = moving(Operation::broadcast, tensor, tensor);
+  message.into_output = false;
+  return message;
+}
+
+// Where the tensors are; none: on the host.
+std::optional<at::Device> device_of(const Submission& submission) {
+  if (submission.request.device == DeviceKind::host) return std::nullopt;
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(submission.device));
+}
+
+// A group of `runtime`'s ranks, with its messages.
+std::shared_ptr<GroupJob> add_job(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
+                                  StartGroup start) {
+  const Topology& topology = runtime->topology();
+  auto messages = std::make_unique<PointToPoint>(store, topology.rank, topology.size,
+                                                 topology.local_size < topology.size, std::move(start));
+  return GroupJobs::of_process().add(std::move(runtime), std::move(messages));
+}
+
 // With the ranks that nobody has given.
 GroupNames complete(GroupNames names, int size) {
   if (!names.ranks.empty()) return names;
@@ -83,7 +105,8 @@ Titles::Titles(const std::string& backend) {
 }
 
 GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
-                                 int rank, int size, GroupNames names, std::chrono::milliseconds timeout)
+                                 int rank, int size, GroupNames names, std::chrono::milliseconds timeout,
+                                 StartGroup start)
     : rank_(rank),
       size_(size),
       names_(complete(std::move(names), size)),
@@ -92,8 +115,7 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
       titles_(names_.backend),
       timeout_(timeout.count()),
       record_(names_.group, names_.ranks, rank),
-      job_(GroupJobs::of_process().add(std::move(runtime),
-                                       std::make_unique<PointToPoint>(store, rank, size))) {}
+      job_(add_job(std::move(runtime), store, std::move(start))) {}
 
 GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
 
@@ -103,6 +125,7 @@ GroupCall GroupOperations::make_call(c10d::OpType type, bool asynchronous,
   call.type = type;
   call.title = titles_[type];
   call.asynchronous = asynchronous;
+  call.in_callback = job_->completer()->on_its_thread();
   call.timeout = timeout < std::chrono::milliseconds::zero() ? this->timeout() : timeout;
   return call;
 }
@@ -117,6 +140,8 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder:
   mark_group_operation();
   const Time deadline = clock_now() + call.timeout;
   const std::string_view title = call.title;
+  call.device = device_of(submissions.front());
+  if (call.device) last_device_.store(call.device->index());
   auto work = make_work(std::move(call));
   with_errors_of_c10d(title, *in_words_, [&] {
     OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
@@ -126,6 +151,12 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder:
   if (hook_) hook_->watch(*work);
   if (!coalesce(work) && awaited) work->wait(kNoTimeout);
   return work;
+}
+
+std::optional<at::Device> GroupOperations::last_device() const {
+  const int index = last_device_.load();
+  if (index < 0) return std::nullopt;
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
 intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
@@ -153,6 +184,10 @@ intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
   }
   PendingOperations operations;
   for (const auto& each : works) {
+    TORCH_CHECK_VALUE(!each->device() || !call.device || each->device() == call.device,
+                      "rueda: operations of ", *in_words_, " on ", *call.device, " and on ",
+                      each->device().value_or(at::kCPU), " are coalesced; coalesce those of one device");
+    if (each->device()) call.device = each->device();
     const PendingOperations& its = each->operations();
     operations.append(its.begin(), its.end());
   }
@@ -186,13 +221,17 @@ std::shared_ptr<std::byte> GroupOperations::shared_memory(std::size_t bytes) {
   return memory ? memory->allocate(bytes) : nullptr;
 }
 
-intrusive_ptr<c10d::Work> GroupOperations::message(
-    GroupCall call, int peer, const std::function<PendingOperation(PointToPoint&)>& begin_message) {
+intrusive_ptr<c10d::Work> GroupOperations::message(GroupCall call, const at::Tensor& tensor, int peer,
+                                                   const BeginMessage& begin_message) {
   const std::string_view title = call.title;
+  Submission submission = message_of(tensor);
+  call.device = device_of(submission);
   auto work = make_work(std::move(call));
   with_errors_of_c10d(title, *in_words_, [&] {
+    job_->runtime().make_ready(
+        submission);  // the message may begin later, when the stream has got more to do
     PendingOperations operations;
-    operations.push_back(begin_message(job_->messages()));
+    operations.push_back(begin_message(job_->messages(), std::move(submission)));
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));
     coalesce(work);
   });
@@ -203,23 +242,26 @@ intrusive_ptr<c10d::Work> GroupOperations::message(
 
 intrusive_ptr<c10d::Work> GroupOperations::send(GroupCall call, const at::Tensor& tensor, int to, int tag) {
   const Duration limit = call.timeout;
-  return message(std::move(call), to,
-                 [&](PointToPoint& messages) { return messages.send(tensor, to, tag, limit); });
+  return message(std::move(call), tensor, to, [&](PointToPoint& messages, Submission submission) {
+    return messages.send(std::move(submission), to, tag, limit);
+  });
 }
 
 intrusive_ptr<c10d::Work> GroupOperations::receive(GroupCall call, const at::Tensor& tensor, int from,
                                                    int tag) {
   const Duration limit = call.timeout;
-  return message(std::move(call), from,
-                 [&](PointToPoint& messages) { return messages.receive(tensor, from, tag, limit); });
+  return message(std::move(call), tensor, from, [&](PointToPoint& messages, Submission submission) {
+    return messages.receive(std::move(submission), from, tag, limit);
+  });
 }
 
 intrusive_ptr<c10d::Work> GroupOperations::receive_from_any(GroupCall call, const at::Tensor& tensor,
                                                             int tag) {
   const Duration limit = call.timeout;
   const int from = call.source;  // known in a group of two only; the recorder has no others
-  return message(std::move(call), from,
-                 [&](PointToPoint& messages) { return messages.receive_from_any(tensor, tag, limit); });
+  return message(std::move(call), tensor, from, [&](PointToPoint& messages, Submission submission) {
+    return messages.receive_from_any(std::move(submission), tag, limit);
+  });
 }
 
 void GroupOperations::shutdown() {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -25,6 +26,7 @@
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/group_record.h"
 #include "frameworks/torch/c10d/group_work.h"
+#include "frameworks/torch/c10d/operations/group_store.h"
 #include "frameworks/torch/c10d/tensor_pool.h"
 
 namespace rueda {
@@ -50,8 +52,9 @@ class Titles {
 // Purpose: begins operations, and knows the group's settings. Owned by the ProcessGroup. Any thread.
 class GroupOperations {
  public:
+  // `start` has begun `runtime`, and begins jobs of two ranks.
   GroupOperations(std::unique_ptr<Runtime> runtime, const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                  int size, GroupNames names, std::chrono::milliseconds timeout);
+                  int size, GroupNames names, std::chrono::milliseconds timeout, StartGroup start);
   ~GroupOperations();
   GroupOperations(const GroupOperations&) = delete;
   GroupOperations& operator=(const GroupOperations&) = delete;
@@ -79,6 +82,10 @@ class GroupOperations {
   // The same for several submissions, which end together.
   c10::intrusive_ptr<c10d::Work> begin(GroupCall call, OperationOrder::Submissions submissions);
 
+  // Where the tensors of the last operation were, but for messages: all ranks know the same. None: on the
+  // host, or there was none on a device.
+  std::optional<at::Device> last_device() const;
+
   // A message; its GroupCall names the other rank. The tensor is contiguous.
   c10::intrusive_ptr<c10d::Work> send(GroupCall call, const at::Tensor& tensor, int to, int tag);
   c10::intrusive_ptr<c10d::Work> receive(GroupCall call, const at::Tensor& tensor, int from, int tag);
@@ -105,8 +112,9 @@ class GroupOperations {
   void shutdown();
 
  private:
-  c10::intrusive_ptr<c10d::Work> message(GroupCall call, int peer,
-                                         const std::function<PendingOperation(PointToPoint&)>& begin_message);
+  using BeginMessage = std::function<PendingOperation(PointToPoint&, Submission)>;
+  c10::intrusive_ptr<c10d::Work> message(GroupCall call, const at::Tensor& tensor, int peer,
+                                         const BeginMessage& begin_message);
   c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
   // Notes the Work if operations are coalesced, and returns true then.
   bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
@@ -119,6 +127,7 @@ class GroupOperations {
   const Titles titles_;
   std::atomic<std::int64_t> timeout_;  // milliseconds
   std::atomic<std::uint64_t> messages_{0};
+  std::atomic<int> last_device_{-1};
   GroupRecord record_;
   std::mutex coalescing_;
   std::atomic<bool> coalesces_{false};

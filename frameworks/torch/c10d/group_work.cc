@@ -22,6 +22,18 @@ std::string_view operation_in(std::string_view title) { return title.substr(titl
 
 }  // namespace
 
+void GroupCall::then(std::function<void()> next, const std::vector<at::Tensor>& uses) {
+  scratch.insert(scratch.end(), uses.begin(), uses.end());
+  if (!finish) {
+    finish = std::move(next);
+    return;
+  }
+  finish = [first = std::move(finish), next = std::move(next)] {
+    first();
+    next();
+  };
+}
+
 GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
                      std::shared_ptr<FutureCompleter> completer)
     : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr,
@@ -29,7 +41,9 @@ GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string
       call_(std::move(call)),
       group_(std::move(group)),
       completer_(std::move(completer)),
-      source_(call_.source) {}
+      source_(call_.source) {
+  if (call_.device) on_device_.emplace(*call_.device);
+}
 
 void GroupWork::begin(std::uint64_t number, PendingOperations operations) {
   number_ = number;
@@ -49,8 +63,8 @@ std::string GroupWork::words(const std::string& what) const {
 }
 
 bool GroupWork::isCompleted() {
-  if (settled_.load(std::memory_order_acquire)) return true;
-  return ends_by(Time::min());
+  if (!ends_by(Time::min())) return false;
+  return failure_ || !on_device_ || on_device_->is_there_by(Time::min());
 }
 
 bool GroupWork::isSuccess() const { return settled_.load(std::memory_order_acquire) && !failure_; }
@@ -61,12 +75,20 @@ std::exception_ptr GroupWork::exception() const {
 
 bool GroupWork::wait(std::chrono::milliseconds timeout) {
   const GroupWait mark;
+  const std::chrono::milliseconds limit = timeout == kNoTimeout ? call_.timeout : timeout;
   if (!settled_.load(std::memory_order_acquire)) {
-    const std::chrono::milliseconds limit = timeout == kNoTimeout ? call_.timeout : timeout;
-    if (!ends_by(clock_now() + limit)) throw_timed_out(limit);
+    const Time deadline = clock_now() + limit;
+    if (!ends_by(deadline)) throw_timed_out(limit);
   }
   if (failure_) std::rethrow_exception(failure_);
+  if (on_device_) wait_on_device(limit);
   return true;
+}
+
+void GroupWork::wait_on_device(std::chrono::milliseconds limit) {
+  on_device_->hold_back_current_stream();
+  if (call_.type == c10d::OpType::BARRIER && !on_device_->is_there_by(clock_now() + limit))
+    throw_timed_out(limit);
 }
 
 bool GroupWork::ends_by(Time deadline) {
@@ -93,9 +115,15 @@ void GroupWork::take_outcome() {
       if (each.source() >= 0) source_.store(each.source());
     }
   } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, words(error.what()));
+    C10_THROW_ERROR(DistBackendError, words(error.what() + remedy_for(error)));
   }
-  if (call_.finish) call_.finish();
+  if (!on_device_) {
+    if (call_.finish) call_.finish();
+    return;
+  }
+  std::vector<at::Tensor> used = std::move(call_.scratch);
+  used.insert(used.end(), call_.outputs.begin(), call_.outputs.end());
+  on_device_->take(operations_, call_.finish, used);
 }
 
 void GroupWork::settle_with(const std::function<void()>& outcome) {
@@ -108,6 +136,7 @@ void GroupWork::settle_with(const std::function<void()>& outcome) {
       failure_ = std::current_exception();
     }
     call_.finish = nullptr;
+    call_.scratch.clear();
     if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();
     settled_.store(true, std::memory_order_release);
   }
@@ -126,15 +155,24 @@ void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
                         limit.count())));
 }
 
+std::string GroupWork::remedy_for(const Error& error) const {
+  if (!call_.in_callback || error.code() != StatusCode::mismatch) return {};
+  return " A callback of a Future has called it, and callbacks run at different times on different ranks: "
+         "wrap a "
+         "communication hook by rueda.torch.distributed.in_order().";
+}
+
 // --- Futures.
 
 c10::intrusive_ptr<Future> GroupWork::getFuture() {
-  if (completer_->on_its_thread()) {
+  if (completer_->leaves_it_to_the_caller()) {
     if (!settled_.load() && !ends_by(clock_now() + call_.timeout)) throw_timed_out(call_.timeout);
   }
   std::unique_lock lock(settling_);
   if (future_) return future_;
-  future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+  std::vector<c10::Device> devices;
+  if (call_.device) devices.push_back(*call_.device);
+  future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
   const c10::intrusive_ptr<Future> future = future_;
   const bool settled = settled_.load();
   lock.unlock();
@@ -155,6 +193,17 @@ c10::intrusive_ptr<Future> GroupWork::getFutureResult() {
   return result;
 }
 
+// A Future's result is behind the streams that are current here.
+void GroupWork::complete(Future& future) {
+  const auto mark = [&] { future.markCompleted(c10::IValue(call_.outputs)); };
+  if (!on_device_) return mark();
+  try {
+    on_device_->behind_it(mark);
+  } catch (...) {
+    future.setErrorIfNeeded(std::current_exception());
+  }
+}
+
 // Callbacks run here: without the lock.
 void GroupWork::complete_future() {
   c10::intrusive_ptr<Future> future;
@@ -166,7 +215,7 @@ void GroupWork::complete_future() {
   if (failure_) {
     future->setErrorIfNeeded(failure_);
   } else {
-    future->markCompleted(c10::IValue(call_.outputs));
+    complete(*future);
   }
 }
 

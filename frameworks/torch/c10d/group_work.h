@@ -17,8 +17,10 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/time.h"
 #include "frameworks/torch/c10d/flight_recorder.h"
+#include "frameworks/torch/c10d/operations/device_result.h"
 #include "frameworks/torch/c10d/operations/pending_operation.h"
 
 namespace rueda {
@@ -36,14 +38,20 @@ struct GroupCall {
   int source = -1;                    // the rank that sends; -1: no rank, or not known yet
   // To a profiler and the flight recorder; nothing: there is none.
   std::optional<std::vector<at::Tensor>> shown;
+  std::optional<at::Device> device;  // of the tensors; none: the host
+  std::vector<at::Tensor> scratch;   // that `finish` reads or writes besides the outputs
+  bool in_callback = false;          // a callback of a Future has called it
 
+  // Appends `next` to what finishes the call.
+  void then(std::function<void()> next, const std::vector<at::Tensor>& uses);
   void show(const std::vector<at::Tensor>& inputs) {
     if (at::hasCallbacks() || FlightRecorder::of_process().is_on()) shown = inputs;
   }
 };
 
 // Purpose: waits for an operation, and tells how it went. Any thread may wait; the first that sees the end
-// finishes the operation, guarded by the mutex.
+// finishes the operation, guarded by the mutex. On a device, the host waits until the device has been given
+// the operation. The thread's current stream then waits for the result. A barrier alone keeps the host, too.
 class GroupWork final : public c10d::Work {
  public:
   // `group` for messages: "group 'default_pg' on rank 0 of 2".
@@ -65,13 +73,15 @@ class GroupWork final : public c10d::Work {
   int sourceRank() const override { return source_.load(); }
   std::vector<at::Tensor> result() override { return call_.outputs; }
   void synchronize() override { wait(kNoTimeout); }
+  void blockCurrentStream() override { wait(kNoTimeout); }
   bool wait(std::chrono::milliseconds timeout) override;
   std::uint64_t getSequencenumber() const override { return number_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
 
-  // Waits for so long; whether it has ended, well or not.
+  // The host waits for so long; whether it has ended, well or not. A device may still have to do it.
   bool ends_by(Time deadline);
+  const std::optional<at::Device>& device() const { return call_.device; }
   // Nobody completes it any more.
   void give_up(const std::string& why);
 
@@ -79,7 +89,10 @@ class GroupWork final : public c10d::Work {
   void settle();
   void settle_with(const std::function<void()>& outcome);
   void take_outcome();
+  std::string remedy_for(const Error& error) const;
+  void wait_on_device(std::chrono::milliseconds limit);
   void complete_future();
+  void complete(c10::ivalue::Future& future);
   [[noreturn]] void throw_timed_out(std::chrono::milliseconds limit) const;
   std::string words(const std::string& what) const;
 
@@ -87,6 +100,7 @@ class GroupWork final : public c10d::Work {
   const std::shared_ptr<const std::string> group_;
   const std::shared_ptr<FutureCompleter> completer_;
   PendingOperations operations_;
+  std::optional<DeviceResult> on_device_;
   std::uint64_t number_ = 0;
   std::optional<std::uint64_t> recorded_;  // set before anybody else knows this Work
   std::atomic<int> source_;

@@ -2,7 +2,8 @@
 #include "frameworks/torch/c10d/process_group.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <utility>
@@ -20,7 +21,7 @@ using Works = ProcessGroup::Works;
 // A contiguous tensor for the operation to write; its values then come into `output`.
 at::Tensor room_of(const at::Tensor& output, GroupCall& call) {
   const at::Tensor room = contiguous_output(output);
-  if (!room.is_same(output)) call.finish = [output, room] { output.copy_(room); };
+  if (!room.is_same(output)) call.then([output, room] { output.copy_(room); }, {room});
   return room;
 }
 
@@ -33,7 +34,7 @@ Submission moving_into(Operation operation, const at::Tensor& input, const at::T
 Submission moving_into(Operation operation, const at::Tensor& input, const std::vector<at::Tensor>& outputs,
                        GroupCall& call) {
   at::Tensor room = room_for(outputs);
-  call.finish = [outputs, room] { distribute_bytes(room, outputs); };
+  call.then([outputs, room] { distribute_bytes(room, outputs); }, {room});
   return moving(operation, input, room);
 }
 
@@ -48,8 +49,9 @@ Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int s
 }  // namespace
 
 ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
-                           std::chrono::milliseconds timeout)
-    : GroupBackend(store, rank, size, std::move(names), timeout), monitored_barrier_(store, rank, size) {}
+                           std::chrono::milliseconds timeout, const StartGroup& start)
+    : GroupBackend(store, rank, size, std::move(names), timeout, start),
+      monitored_barrier_(store, rank, size) {}
 
 ProcessGroup::~ProcessGroup() = default;
 
@@ -61,7 +63,7 @@ Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& op
   call.show(tensors);
   const at::Tensor values = tensor.contiguous();
   if (!values.is_same(tensor) && options.rootRank != rank_)
-    call.finish = [tensor, values] { tensor.copy_(values); };
+    call.then([tensor, values] { tensor.copy_(values); }, {values});
   Submission submission = moving(Operation::broadcast, values, values);
   submission.into_output = false;
   submission.request.root = static_cast<Rank>(options.rootRank);
@@ -70,7 +72,7 @@ Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& op
 
 Works ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   const at::Tensor& input = only(inputs, "all_gather");
-  const Tensors& list = only_list(outputs, size_, "all_gather");
+  const Tensors& list = only_list(outputs, input, size_, "all_gather");
   check_same_type(input, list[static_cast<std::size_t>(rank_)], "all_gather");
   GroupCall call = operations_.call(OpType::ALLGATHER, options);
   call.show(inputs);
@@ -81,8 +83,7 @@ Works ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs, const c10d:
 
 Works ProcessGroup::_allgather_base(at::Tensor& output, at::Tensor& input,
                                     const c10d::AllgatherOptions& options) {
-  check_on_host(input, "all_gather_into_tensor");
-  check_on_host(output, "all_gather_into_tensor");
+  check_together({input, output}, "all_gather_into_tensor");
   GroupCall call = operations_.call(OpType::_ALLGATHER_BASE, options);
   call.show({input});
   call.outputs = {output};
@@ -95,14 +96,15 @@ Works ProcessGroup::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                         const c10d::AllgatherOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_),
                     "rueda: all_gather_coalesced takes a list of outputs for each rank");
+  check_together(inputs, "all_gather_coalesced");
   GroupCall call = operations_.call(OpType::ALLGATHER_COALESCED, options);
   call.show(inputs);
   for (const Tensors& list : outputs) {
     TORCH_CHECK_VALUE(list.size() == inputs.size(), "rueda: all_gather_coalesced has ", inputs.size(),
                       " inputs and ", list.size(), " outputs of a rank");
+    for (const at::Tensor& each : list) check_together({inputs[0], each}, "all_gather_coalesced");
     call.outputs.insert(call.outputs.end(), list.begin(), list.end());
   }
-  for (const at::Tensor& input : inputs) check_on_host(input, "all_gather_coalesced");
   Submission submission = moving_into(Operation::allgather, joined_bytes(inputs), call.outputs, call);
   return operations_.begin(std::move(call), std::move(submission));
 }
@@ -126,7 +128,7 @@ Works ProcessGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::Ga
   TORCH_CHECK_VALUE(root || outputs.empty(), "rueda: gather takes outputs on the root only");
   GroupCall call = operations_.call(OpType::GATHER, options);
   call.show(inputs);
-  if (root) call.outputs = only_list(outputs, size_, "gather");
+  if (root) call.outputs = only_list(outputs, input, size_, "gather");
   const at::Tensor values = input.contiguous();
   Submission submission = root ? moving_into(Operation::gather, values, call.outputs, call)
                                : moving(Operation::gather, values, at::Tensor());
@@ -143,7 +145,7 @@ Works ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs, const c10d::S
   std::vector<std::int64_t> splits;
   at::Tensor values = at::empty({0}, output.options());
   if (options.rootRank == rank_) {
-    const Tensors& list = only_list(inputs, size_, "scatter");
+    const Tensors& list = only_list(inputs, output, size_, "scatter");
     call.show(list);
     values = joined_bytes(list);
     for (const at::Tensor& each : list) splits.push_back(moved_elements(each));
@@ -184,8 +186,7 @@ Works ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
                                   std::vector<std::int64_t>& output_splits,
                                   std::vector<std::int64_t>& input_splits,
                                   const c10d::AllToAllOptions& options) {
-  check_on_host(input, "all_to_all_single");
-  check_on_host(output, "all_to_all_single");
+  check_together({input, output}, "all_to_all_single");
   check_same_type(input, output, "all_to_all_single");
   GroupCall call = operations_.call(OpType::ALLTOALL_BASE, options);
   call.show({input});
@@ -205,8 +206,8 @@ Works ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
   call.outputs = outputs;
   std::vector<std::int64_t> splits;
   for (std::size_t i = 0; i < ranks; ++i) {
-    check_on_host(inputs[i], "all_to_all");
-    check_on_host(outputs[i], "all_to_all");
+    check_together({inputs[0], inputs[i]}, "all_to_all");
+    check_together({inputs[0], outputs[i]}, "all_to_all");
     check_same_type(inputs[0], inputs[i], "all_to_all");
     splits.push_back(moved_elements(inputs[i]));
   }
@@ -243,8 +244,27 @@ Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
   return operations_.receive_from_any(std::move(call), room, tag);
 }
 
+// c10d does not say if the program means the host or a device, as one backend serves both. So it is a device
+// that the program names, or else that of the operation before, which is the same kind on all ranks.
+std::optional<at::Device> ProcessGroup::device_of_barrier(const c10d::BarrierOptions& options) const {
+  const bool any =
+      c10::impl::hasDeviceGuardImpl(at::kCUDA) && c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
+  if (!any) return std::nullopt;
+  if (options.device && options.device->is_cuda()) return options.device;
+  if (!options.device_ids.empty())
+    return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(options.device_ids[0]));
+  if (getBoundDeviceId() && getBoundDeviceId()->is_cuda()) return getBoundDeviceId();
+  return operations_.last_device();
+}
+
 Works ProcessGroup::barrier(const c10d::BarrierOptions& options) {
   GroupCall call = operations_.call(OpType::BARRIER, options);
+  if (const std::optional<at::Device> device = device_of_barrier(options)) {
+    const at::Tensor one = at::zeros({1}, at::TensorOptions(*device).dtype(at::kByte));
+    Submission sum = moving(Operation::allreduce, one, one);
+    sum.into_output = false;
+    return operations_.begin(std::move(call), std::move(sum));
+  }
   Submission submission;
   submission.request.operation = Operation::barrier;
   submission.request.dtype = submission.input.dtype = DataType::uint8;

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -25,7 +26,7 @@ class ProcessGroup final : public GroupBackend {
 
   // Waits until all ranks of the group are there. Throws c10::DistBackendError. Without Python's lock.
   ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
-               std::chrono::milliseconds timeout);
+               std::chrono::milliseconds timeout, const StartGroup& start = &ops::start_group);
   ~ProcessGroup() override;
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -62,6 +63,9 @@ class ProcessGroup final : public GroupBackend {
   // NOLINTEND(readability-identifier-naming)
 
  private:
+  // Behind whose work a barrier waits; none: the host's only.
+  std::optional<at::Device> device_of_barrier(const c10d::BarrierOptions& options) const;
+
   MonitoredBarrier monitored_barrier_;
 };
 

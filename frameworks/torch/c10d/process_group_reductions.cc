@@ -31,16 +31,15 @@ Submission reducing(Operation operation, const at::Tensor& input, const at::Tens
   return submission;
 }
 
-// Appends `next` to the functions that finish the call.
-void then(GroupCall& call, std::function<void()> next) {
-  if (!call.finish) {
-    call.finish = std::move(next);
-    return;
-  }
-  call.finish = [first = std::move(call.finish), next = std::move(next)] {
-    first();
-    next();
-  };
+// Whether core reduces the tensor where it lies: on a device it has no gaps.
+bool reduces_in_place(const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  return is_reducible_in_place(tensor, op) && (tensor.is_cpu() || tensor.is_contiguous());
+}
+
+// The values in a type that core reduces, laid out as it wants them.
+at::Tensor values_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const at::Tensor values = reducible(tensor, op);
+  return values.is_cuda() ? values.contiguous() : values;
 }
 
 // `result` becomes the reduction of `input`; they may be one tensor.
@@ -49,12 +48,12 @@ Submission allreduce_of(const at::Tensor& input, const at::Tensor& result, const
   if (is_bitwise(op)) {
     check_bitwise(input);
     const at::Tensor all = at::empty({size * input.numel()}, input.options());
-    then(call, [result, all, size, op] { bitwise_into(result, all, size, op); });
+    call.then([result, all, size, op] { bitwise_into(result, all, size, op); }, {all});
     return moving(Operation::allgather, input.contiguous(), all);
   }
-  const at::Tensor values = reducible(input, op);
-  if (!is_reducible_in_place(input, op)) {
-    then(call, [result, values, op] { restore(result, values, op); });
+  const at::Tensor values = values_of(input, op);
+  if (!reduces_in_place(input, op)) {
+    call.then([result, values, op] { restore(result, values, op); }, {values});
     return reducing(Operation::allreduce, values, values, op);
   }
   const at::Tensor target = result.is_same(input) ? values : reducible(result, op);
@@ -70,9 +69,11 @@ Submission reduce_scatter_of(const at::Tensor& input, const at::Tensor& output, 
   if (is_bitwise(op)) {
     const at::Tensor whole = at::empty({input.numel()}, input.options());
     Submission submission = allreduce_of(input.contiguous().view({-1}), whole, op, size, call);
-    then(call, [whole, output, rank] {
-      output.copy_(whole.narrow(0, rank * output.numel(), output.numel()).view(output.sizes()));
-    });
+    call.then(
+        [whole, output, rank] {
+          output.copy_(whole.narrow(0, rank * output.numel(), output.numel()).view(output.sizes()));
+        },
+        {whole});
     return submission;
   }
   const at::Tensor values = reducible(input.contiguous(), op).reshape({-1});
@@ -80,11 +81,13 @@ Submission reduce_scatter_of(const at::Tensor& input, const at::Tensor& output, 
     return reducing(Operation::reducescatter, values, reducible(output, op).view({-1}), op);
   const at::Tensor part = at::empty({values.numel() / size}, values.options());
   const bool complex = output.is_complex();
-  then(call, [output, part, op, complex] {
-    std::vector<std::int64_t> sizes = output.sizes().vec();
-    if (complex) sizes.push_back(2);
-    restore(output, part.view(sizes), op);
-  });
+  call.then(
+      [output, part, op, complex] {
+        std::vector<std::int64_t> sizes = output.sizes().vec();
+        if (complex) sizes.push_back(2);
+        restore(output, part.view(sizes), op);
+      },
+      {part});
   return reducing(Operation::reducescatter, values, part, op);
 }
 
@@ -110,14 +113,13 @@ Works ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
 
 Works ProcessGroup::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK_VALUE(!tensors.empty(), "rueda: all_reduce_coalesced takes one tensor at least");
+  check_together(tensors, "all_reduce_coalesced");
   GroupCall call = operations_.call(OpType::ALLREDUCE_COALESCED, options);
   call.outputs = tensors;
   call.show(tensors);
   OperationOrder::Submissions group;
-  for (const at::Tensor& tensor : tensors) {
-    check_on_host(tensor, "all_reduce_coalesced");
+  for (const at::Tensor& tensor : tensors)
     group.push_back(allreduce_of(tensor, tensor, options.reduceOp, size_, call));
-  }
   return operations_.begin(std::move(call), std::move(group));
 }
 
@@ -128,10 +130,16 @@ Submission reduce_of(const at::Tensor& tensor, const c10d::ReduceOptions& option
                      GroupCall& call) {
   const c10d::ReduceOp& op = options.reduceOp;
   if (is_bitwise(op)) return allreduce_of(tensor, is_root ? tensor : at::empty_like(tensor), op, size, call);
-  const at::Tensor values = reducible(tensor, op);
-  if (is_root && !is_reducible_in_place(tensor, op))
-    then(call, [tensor, values, op] { restore(tensor, values, op); });
-  Submission submission = reducing(Operation::reduce, values, is_root ? values : at::Tensor(), op);
+  const at::Tensor values = values_of(tensor, op);
+  if (is_root && !reduces_in_place(tensor, op))
+    call.then([tensor, values, op] { restore(tensor, values, op); }, {values});
+  at::Tensor result;
+  if (is_root) {
+    result = values;
+  } else if (values.is_cuda()) {
+    result = at::empty_like(values);  // it passes through memory of the others, too
+  }
+  Submission submission = reducing(Operation::reduce, values, result, op);
   submission.request.root = static_cast<Rank>(options.rootRank);
   return submission;
 }
@@ -150,8 +158,7 @@ Works ProcessGroup::reduce(Tensors& tensors, const c10d::ReduceOptions& options)
 
 Works ProcessGroup::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                          const c10d::ReduceScatterOptions& options) {
-  check_on_host(input, "reduce_scatter_tensor");
-  check_on_host(output, "reduce_scatter_tensor");
+  check_together({input, output}, "reduce_scatter_tensor");
   GroupCall call = operations_.call(OpType::_REDUCE_SCATTER_BASE, options);
   call.show({input});
   call.outputs = {output};
@@ -175,7 +182,7 @@ Works ProcessGroup::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& i
 Works ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                    const c10d::ReduceScatterOptions& options) {
   const at::Tensor& output = only(outputs, "reduce_scatter");
-  const Tensors& list = only_list(inputs, size_, "reduce_scatter");
+  const Tensors& list = only_list(inputs, output, size_, "reduce_scatter");
   const auto own = static_cast<std::size_t>(rank_);
   TORCH_CHECK_VALUE(list[own].numel() == output.numel(), "rueda: reduce_scatter has an output of ",
                     output.numel(), " elements, and this rank's input has ", list[own].numel());
@@ -195,36 +202,29 @@ Works ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
     return operations_.begin(std::move(call), std::move(submission));
   }
   Submission submission = allreduce_of(all, all, options.reduceOp, size_, call);
-  then(call,
-       [all, output, before] { output.copy_(all.narrow(0, before, output.numel()).view(output.sizes())); });
+  call.then(
+      [all, output, before] { output.copy_(all.narrow(0, before, output.numel()).view(output.sizes())); },
+      {all});
   return operations_.begin(std::move(call), std::move(submission));
 }
 
 namespace {
 
-// Purpose: a sparse tensor's parts as they come from all ranks. Shared by the Submissions and the Work.
-struct GatheredParts {
-  at::Tensor indices;  // a row for each element
-  at::Tensor values;
-};
-
-Submission gathering(const at::Tensor& rows, at::Tensor& result,
-                     const std::shared_ptr<GatheredParts>& parts) {
-  Submission submission =
-      submission_for(Operation::allgather, "", std::make_shared<OperationTensors>(rows, at::Tensor()));
-  submission.allocate = [parts, &result](DataType dtype, const Shape& shape) {
-    result = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)));
-    return TensorView{result.mutable_data_ptr(), dtype, shape, {}};
-  };
-  return submission;
+// A part of a sparse tensor; those of all ranks come into the output of `part`.
+Submission gathering(const std::shared_ptr<OperationTensors>& part) {
+  return submission_for(Operation::allgather, "", part);
 }
 
 }  // namespace
 
 // The elements of all ranks, which are added up where they have one index.
 Works ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  TORCH_CHECK_VALUE(tensors.size() == 1 && tensors[0].layout() == at::kSparse && tensors[0].device().is_cpu(),
-                    "rueda: all_reduce takes one sparse COO tensor of the host");
+  TORCH_CHECK_VALUE(tensors.size() == 1 && tensors[0].layout() == at::kSparse,
+                    "rueda: all_reduce takes one sparse COO tensor");
+  TORCH_CHECK_VALUE(
+      tensors[0].is_cpu() || tensors[0].is_cuda(),
+      "rueda: all_reduce takes a sparse tensor of the host or of a CUDA device, and this one is on ",
+      tensors[0].device(), "; copy it by cpu()");
   TORCH_CHECK_VALUE(options.reduceOp.op_ == c10d::ReduceOp::SUM,
                     "rueda: all_reduce of sparse tensors has the reduction SUM only");
   const at::Tensor tensor = tensors[0];
@@ -232,16 +232,20 @@ Works ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpti
   GroupCall call = operations_.call(OpType::_ALLREDUCE_SPARSE, options);
   call.outputs = tensors;
   call.show(tensors);
-  auto parts = std::make_shared<GatheredParts>();
   const bool complex = tensor.is_complex();
-  const at::Tensor values = complex ? at::view_as_real(own.values()) : own.values();
+  const auto part = [](const at::Tensor& rows) {
+    return std::make_shared<OperationTensors>(rows.contiguous(), at::Tensor());
+  };
+  const auto indices = part(own.indices().t());
+  const auto values = part(complex ? at::view_as_real(own.values()) : own.values());
   OperationOrder::Submissions group;
-  group.push_back(gathering(own.indices().t().contiguous(), parts->indices, parts));
-  group.push_back(gathering(values.contiguous(), parts->values, parts));
-  call.finish = [tensor, parts, complex] {
-    const at::Tensor sums = complex ? at::view_as_complex(parts->values) : parts->values;
-    tensor.copy_(
-        at::_sparse_coo_tensor_unsafe(parts->indices.t(), sums, tensor.sizes(), tensor.options()).coalesce());
+  group.push_back(gathering(indices));
+  group.push_back(gathering(values));
+  call.finish = [tensor, indices, values, complex] {
+    for (const auto& each : {indices, values}) keep_for_current_stream(each->output.storage());
+    const at::Tensor sums = complex ? at::view_as_complex(values->output) : values->output;
+    tensor.copy_(at::_sparse_coo_tensor_unsafe(indices->output.t(), sums, tensor.sizes(), tensor.options())
+                     .coalesce());
   };
   return operations_.begin(std::move(call), std::move(group));
 }

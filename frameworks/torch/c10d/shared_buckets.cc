@@ -34,7 +34,9 @@ c10::intrusive_ptr<c10::ivalue::Future> SharedBuckets::runHook(c10d::GradBucket&
 
 // Memory that NumPy looks at stays where it is. torch makes its storage one that cannot be resized.
 void SharedBuckets::share(c10::StorageImpl& storage) {
-  if (!has_room_ || storage.nbytes() == 0 || !storage.resizable() || is_shared(storage)) return;
+  if (!has_room_ || storage.device_type() != c10::DeviceType::CPU || storage.nbytes() == 0 ||
+      !storage.resizable() || is_shared(storage))
+    return;
   Block block = state_->shared_memory(storage.nbytes());
   has_room_ = block != nullptr;
   if (!has_room_) return;

@@ -166,13 +166,11 @@ Submission submission_on_device(OperationTensors& tensors, const std::string& na
   }
   const TensorView view = with_layout(tensors.input, name);
   submission.input = {tensors.input.const_data_ptr(), view.dtype, view.shape};
-  submission.request.device = DeviceKind::cuda;
-  const c10::Stream stream = current_stream(tensors.input.device());
-  submission.device = stream.device_index();
-  submission.stream = stream.native_handle();
+  set_device(submission, tensors.input);
   if (!tensors.output.defined()) {
     tensors.made_output = true;
-    submission.allocate = [made = &tensors, stream](DataType dtype, const Shape& shape) {
+    submission.allocate = [made = &tensors, stream = current_stream(tensors.input.device())](
+                              DataType dtype, const Shape& shape) {
       const c10::StreamGuard there(stream);  // torch's allocator gives memory that this stream has released
       made->output = at::empty(shape, at::TensorOptions(scalar_type_for(dtype)).device(stream.device()));
       return TensorView{made->output.mutable_data_ptr(), dtype, shape, {}};
@@ -213,6 +211,14 @@ Submission submission_for(Operation operation, std::string name,
   submission.request.shape = submission.input.shape;
   submission.owner = tensors;
   return submission;
+}
+
+void set_device(Submission& submission, const at::Tensor& tensor) {
+  if (!tensor.is_cuda()) return;
+  const c10::Stream stream = current_stream(tensor.device());
+  submission.request.device = DeviceKind::cuda;
+  submission.device = stream.device_index();
+  submission.stream = stream.native_handle();
 }
 
 at::Tensor in_memory_order_of(const at::Tensor& tensor, const at::Tensor& values) {

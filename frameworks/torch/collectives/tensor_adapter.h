@@ -56,6 +56,10 @@ struct OperationTensors {
 Submission submission_for(Operation operation, std::string name,
                           const std::shared_ptr<OperationTensors>& tensors);
 
+// The submission's tensors are where `tensor` is. On a CUDA device they are ready when this thread's current
+// stream has done its work of before the submission.
+void set_device(Submission& submission, const at::Tensor& tensor);
+
 // `values` with the memory order of `tensor`, which has its shape: itself, or a copy.
 at::Tensor in_memory_order_of(const at::Tensor& tensor, const at::Tensor& values);
 

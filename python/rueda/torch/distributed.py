@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rueda as a backend of torch.distributed, for tensors of the host.
+"""Rueda as a backend of torch.distributed, for tensors of the host and of CUDA devices.
 
     import rueda.torch.distributed
 
-    torch.distributed.init_process_group("rueda")                  # or, with GPUs: "cpu:rueda,cuda:nccl"
+    torch.distributed.init_process_group("rueda")
 
 DistributedDataParallel, FSDP2, DTensor and all that is written for torch.distributed then communicate by Rueda. Each group is a job of
 its own. Its ranks find one another by the store of torch.distributed, so torchrun, ruedarun and every init_method work.
 """
 
 import atexit
+import functools
 
 import rueda_backend
 import torch
@@ -18,7 +19,7 @@ import rueda.torch  # noqa: F401 - checks the version of torch
 from rueda import _torch
 from rueda.torch import automatic_marks
 
-__all__ = ["create_process_group", "flight_record", "share_buckets"]
+__all__ = ["create_process_group", "flight_record", "in_order", "share_buckets"]
 
 
 def create_process_group(options, backend_options=None, *, name=rueda_backend.NAME):
@@ -35,13 +36,37 @@ def share_buckets(model):
 
     model: the DistributedDataParallel, before its first backward pass. Each bucket moves there once, and gradients that look into it
     (gradient_as_bucket_view) move with it; those that NumPy looks at stay. It takes the place of a communication hook. Raises ValueError
-    if the model's group is not of Rueda, and RuntimeError if it has a communication hook.
+    if the model's group is not of Rueda or a parameter is on a device, and RuntimeError if it has a communication hook.
     """
+    devices = sorted({str(parameter.device) for parameter in model.parameters() if parameter.device.type != "cpu"})
+    if devices:
+        raise ValueError(f"share_buckets(): the model has parameters on {', '.join(devices)}, and ranks share memory of the host; leave it out: "
+                         "buckets on a device are reduced where they lie")
     group = model.process_group._get_backend(torch.device("cpu"))
     if not isinstance(group, _torch.ProcessGroup):
         raise ValueError(f"share_buckets(): the model's process group is of backend {group.name()!r}; it must be {rueda_backend.NAME!r}")
     _torch.share_buckets(model.reducer, group)
     model.logger._set_comm_hook_name(share_buckets.__qualname__)
+
+
+def in_order(hook):
+    """A communication hook of DistributedDataParallel whose operations have one order on all ranks.
+
+        model.register_comm_hook(state, in_order(powerSGD_hook))
+
+    hook: one that calls operations in callbacks of Futures. These run when an earlier operation is complete, which is at another time on
+    each rank; with several buckets the operations of one bucket then meet those of the next. In the returned hook a Future is complete when
+    get_future() returns, and callbacks run at once. So the backward pass waits for each operation of the hook.
+    """
+    @functools.wraps(hook)
+    def ordered(state, bucket):
+        before = _torch.complete_futures_in_calls(True)
+        try:
+            return hook(state, bucket)
+        finally:
+            _torch.complete_futures_in_calls(before)
+
+    return ordered
 
 
 def flight_record():

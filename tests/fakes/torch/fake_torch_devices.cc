@@ -23,7 +23,9 @@
 namespace rueda {
 namespace {
 
-constexpr int kStreams = 4;  // of each device; 0 is the default one
+constexpr int kOfProgram = 4;  // streams of each device; 0 is the default one
+constexpr int kOfPool = 4;     // and those that torch gives by itself
+constexpr int kStreams = kOfProgram + kOfPool;
 
 struct DeviceState {
   std::mutex mutex;
@@ -32,6 +34,7 @@ struct DeviceState {
   std::atomic<long> copies{0};
   std::atomic<std::uintptr_t> given{0};  // operators
   std::atomic<bool> otherwise{false};    // it computes
+  std::atomic<unsigned> taken{0};        // streams of the pool
   std::array<char, kStreams> handles{};  // their addresses name the streams
 };
 
@@ -82,6 +85,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getDefaultStream(at::Device device) const override {
     return c10::Stream(c10::Stream::UNSAFE, device, 0);
   }
+  c10::Stream getStreamFromGlobalPool(at::Device device, bool) const override {
+    DeviceState& state = device_states()[static_cast<std::size_t>(device.index())];
+    return c10::Stream(c10::Stream::UNSAFE, device, kOfProgram + state.taken++ % kOfPool);
+  }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     const auto index = static_cast<std::size_t>(stream.device_index());
     return c10::Stream(c10::Stream::UNSAFE, stream.device(),
@@ -111,7 +118,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void destroyEvent(void* event, at::DeviceIndex) const noexcept override {
     delete static_cast<Event*>(event);
   }
-  bool queryEvent(void*) const override { return true; }
+  bool queryEvent(void* event) const override { return static_cast<const Event*>(event)->fence->passed(); }
   // The host waits for the device where it has given it nothing more to do meanwhile.
   void synchronizeEvent(void* event) const override {
     const auto& recorded = *static_cast<const Event*>(event);

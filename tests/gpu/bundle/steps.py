@@ -254,6 +254,7 @@ def compile_modules(machine: Machine, seconds: float) -> None:
         raise LeftOut("there is no g++ to compile the Python modules")
     if not package.exists():
         shutil.copytree(source / "python" / "rueda", package, ignore=shutil.ignore_patterns("*.so"))
+        shutil.copytree(source / "python" / "rueda_backend", BUNDLE / "python" / "rueda_backend")
     build = (package / "_build.py").read_text()
     (package / "_build.py").write_text("\n".join(line if not line.startswith("RUEDARUN") else f"RUEDARUN = {str(BUNDLE / 'bin' / 'ruedarun')!r}" for line in build.splitlines()) + "\n")
     suffix, objects = sysconfig.get_config_var("EXT_SUFFIX"), machine.scratch
@@ -286,6 +287,21 @@ def python(context: Context, seconds: float) -> None:
 def need_modules() -> None:
     if not list((BUNDLE / "python" / "rueda").glob("_torch*.so")):
         raise LeftOut("the Python modules are not compiled: the step python does that")
+
+
+def groups(context: Context, seconds: float) -> None:
+    """torch.distributed over Rueda: one rank; two by the host, and by NCCL where it allows them on one GPU."""
+    machine, end = context.machine, time.monotonic() + seconds
+    need_modules()
+    ways: list[tuple[int, dict[str, str]]] = [(1, {}), (2, {})]
+    if not machine.one_rank_only:
+        ways.append((2, MANY_ON_ONE))
+    for ranks, more in ways:
+        output = machine.must(*machine.ranks(ranks, *machine.python(BUNDLE / "device_groups.py")), seconds=end - time.monotonic(), more=more)
+        if output.count("as on the host") != ranks:
+            raise Failed(f"device_groups.py has not said on {ranks} ranks that all is as on the host: {last_words(output)}")
+    if machine.one_rank_only:
+        raise LeftOut(f"two ranks by NCCL: {machine.one_rank_only}")
 
 
 def window(context: Context, seconds: float) -> None:
@@ -330,6 +346,7 @@ STEPS = (
     Step("learns", 90, learns, of_torch=True),
     Step("speed", 150, speed, of_torch=True),
     Step("python", 150, python, of_torch=True),
+    Step("groups", 90, groups, of_torch=True),
     Step("graph", 60, graph, of_torch=True),
     Step("window", 60, window, of_torch=True),
     Step("sharded", 60, sharded, of_torch=True),

@@ -9,63 +9,78 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "core/base/error.h"
-#include "frameworks/torch/c10d/operations/tensor_bytes.h"
 
 namespace rueda {
-namespace {
 
-Submission message_of(const at::Tensor& tensor) {
-  Submission message = moving(Operation::broadcast, tensor, tensor);
-  message.into_output = false;
-  return message;
-}
-
-}  // namespace
-
-PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
-    : store_(std::move(store)), rank_(rank), size_(size), sends_(store_, rank, size) {}
+PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool several_hosts,
+                           StartGroup start)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      several_hosts_(several_hosts),
+      start_group_(std::move(start)),
+      sends_(store_, rank, size, several_hosts) {}
 
 PointToPoint::~PointToPoint() {
   end();
   if (searcher_.joinable()) searcher_.join();
 }
 
-PendingOperation PointToPoint::send(const at::Tensor& tensor, int to, int tag, Duration start_timeout) {
+PendingOperation PointToPoint::send(Submission message, int to, int tag, Duration start_timeout) {
   const std::lock_guard lock(mutex_);
   RankPair& pair = pair_with(to, start_timeout);
   if (size_ > 2) sends_.note(to, tag);
-  return pair.send(message_of(tensor), tag);
+  return pair.send(std::move(message), tag);
 }
 
-PendingOperation PointToPoint::receive(const at::Tensor& tensor, int from, int tag, Duration start_timeout) {
+PendingOperation PointToPoint::receive(Submission message, int from, int tag, Duration start_timeout) {
   const std::lock_guard lock(mutex_);
   RankPair& pair = pair_with(from, start_timeout);
   ++received_[{from, tag}];
-  return pair.receive(message_of(tensor), tag);
+  return pair.receive(std::move(message), tag);
 }
 
-PendingOperation PointToPoint::receive_from_any(const at::Tensor& tensor, int tag, Duration start_timeout) {
-  if (size_ == 2) return receive(tensor, 1 - rank_, tag, start_timeout);
+PendingOperation PointToPoint::receive_from_any(Submission message, int tag, Duration start_timeout) {
+  if (size_ == 2) return receive(std::move(message), 1 - rank_, tag, start_timeout);
   auto handle = std::make_shared<LaterHandle>();
   const std::lock_guard lock(mutex_);
-  searches_.push_back({message_of(tensor), tag, start_timeout, handle});
+  searches_.push_back({std::move(message), tag, start_timeout, handle});
   if (!searcher_.joinable()) searcher_ = std::thread([this] { search_all(); });
   changed_.notify_all();
   return PendingOperation(std::move(handle));
 }
 
 void PointToPoint::search_all() {
-  constexpr std::chrono::microseconds kLookAgain{50};
+  constexpr std::chrono::microseconds kOfMemory{50}, kOfStore{500};
+  const auto pause = several_hosts_ ? kOfStore : kOfMemory;
   std::unique_lock lock(mutex_);
   while (!ending_) {
+    if (several_hosts_) look_elsewhere(lock);
     std::erase_if(searches_, [&](Search& each) { return find_source(each); });
     if (searches_.empty()) {
       changed_.wait(lock, [&] { return ending_ || !searches_.empty(); });
     } else {
-      changed_.wait_for(lock, kLookAgain);
+      changed_.wait_for(lock, pause);
     }
   }
-  for (Search& each : searches_) each.handle->fail(Status::shut_down("the group was shut down"));
+  fail_searches(Status::shut_down("the group was shut down"));
+}
+
+// Without the lock, since sends must not wait for the store.
+void PointToPoint::look_elsewhere(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  Status failure;
+  try {
+    sends_.look_elsewhere();
+  } catch (const std::exception& error) {
+    failure = Status::backend_error(error.what());
+  }
+  lock.lock();
+  if (!failure.ok()) fail_searches(failure);
+}
+
+void PointToPoint::fail_searches(const Status& why) {
+  for (Search& each : searches_) each.handle->fail(why);
   searches_.clear();
 }
 
@@ -96,7 +111,7 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
   if (!pair) {
     const auto [lower, higher] = std::minmax(rank_, peer);
     auto store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("pair-{}-{}", lower, higher), store_);
-    pair = std::make_unique<RankPair>(std::move(store), rank_, peer, start_timeout);
+    pair = std::make_unique<RankPair>(std::move(store), rank_, peer, start_group_, start_timeout);
   }
   return *pair;
 }
@@ -104,6 +119,7 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
 void PointToPoint::end() {
   const std::lock_guard lock(mutex_);
   ending_ = true;
+  sends_.end();
   changed_.notify_all();
   for (auto& [peer, pair] : pairs_) pair->end();
 }

@@ -2,7 +2,6 @@
 // Messages between the ranks of a group.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <condition_variable>
@@ -26,16 +25,19 @@ namespace rueda {
 // sent, and lets the pair receive. Any thread; guarded by the mutex.
 class PointToPoint {
  public:
-  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+  // `several_hosts`: not all ranks share memory.
+  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool several_hosts,
+               StartGroup start);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  // Contiguous tensors, which they keep alive. `start_timeout`: for the other rank's first message.
-  PendingOperation send(const at::Tensor& tensor, int to, int tag, Duration start_timeout);
-  PendingOperation receive(const at::Tensor& tensor, int from, int tag, Duration start_timeout);
-  // Of the tag's next message, whoever has sent it.
-  PendingOperation receive_from_any(const at::Tensor& tensor, int tag, Duration start_timeout);
+  // A message is a broadcast in place, and may wait before it is submitted. `start_timeout`: for the other
+  // rank's first message.
+  PendingOperation send(Submission message, int to, int tag, Duration start_timeout);
+  PendingOperation receive(Submission message, int from, int tag, Duration start_timeout);
+  // The tag's next message, whoever has sent it.
+  PendingOperation receive_from_any(Submission message, int tag, Duration start_timeout);
 
   // No more messages; does not wait.
   void end();
@@ -54,10 +56,14 @@ class PointToPoint {
   RankPair& pair_with(int peer, Duration start_timeout);
   void search_all();
   bool find_source(Search& search);
+  void look_elsewhere(std::unique_lock<std::mutex>& lock);
+  void fail_searches(const Status& why);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const int size_;
+  const bool several_hosts_;
+  const StartGroup start_group_;
   std::mutex mutex_;
   std::map<int, std::unique_ptr<RankPair>> pairs_;
   SendCounts sends_;

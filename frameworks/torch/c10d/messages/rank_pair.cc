@@ -7,15 +7,17 @@
 #include <chrono>
 
 #include "core/base/error.h"
-#include "frameworks/torch/c10d/operations/group_store.h"
-#include "ops/setup/group_start.h"
 
 namespace rueda {
 
-RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, Duration start_timeout)
-    : store_(std::move(store)), rank_(rank), peer_(peer), start_timeout_(start_timeout), thread_([this] {
-        run();
-      }) {}
+RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, StartGroup start,
+                   Duration start_timeout)
+    : store_(std::move(store)),
+      rank_(rank),
+      peer_(peer),
+      start_group_(std::move(start)),
+      start_timeout_(start_timeout),
+      thread_([this] { run(); }) {}
 
 RankPair::~RankPair() {
   end();
@@ -86,8 +88,8 @@ bool RankPair::start() {
   std::unique_ptr<Runtime> runtime;
   Status failure;
   try {
-    runtime = ops::start_group({std::make_shared<GroupStore>(store_, in_words()), rank_ < peer_ ? 0 : 1, 2,
-                                start_timeout_, [this] { return ending_.load(); }});
+    runtime = start_group_({std::make_shared<GroupStore>(store_, in_words()), rank_ < peer_ ? 0 : 1, 2,
+                            start_timeout_, [this] { return ending_.load(); }});
   } catch (const Error& error) {
     failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
   }

@@ -17,6 +17,7 @@
 #include "core/base/time.h"
 #include "core/engine/runtime.h"
 #include "core/engine/submissions/submission.h"
+#include "frameworks/torch/c10d/operations/group_store.h"
 #include "frameworks/torch/c10d/operations/operation_order.h"
 #include "frameworks/torch/c10d/operations/pending_operation.h"
 
@@ -29,7 +30,8 @@ namespace rueda {
 class RankPair {
  public:
   // `store`: of this pair alone. `rank` and `peer`: in the group.
-  RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, Duration start_timeout);
+  RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, StartGroup start,
+           Duration start_timeout);
   ~RankPair();
   RankPair(const RankPair&) = delete;
   RankPair& operator=(const RankPair&) = delete;
@@ -75,6 +77,7 @@ class RankPair {
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const int peer_;
+  const StartGroup start_group_;
   const Duration start_timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;

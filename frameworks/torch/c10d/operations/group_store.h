@@ -4,14 +4,21 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
+#include "core/engine/runtime.h"
+#include "ops/setup/group_start.h"
 #include "rueda/store.h"
 
 namespace rueda {
+
+// Begins the job of a group, or of two ranks that exchange messages: ops::start_group. Tests have others.
+using StartGroup = std::function<std::unique_ptr<Runtime>(const ops::GroupStart&)>;
 
 // Purpose: lets ranks find one another by the store that c10d gives to a group. One thread at a time.
 class GroupStore final : public Store {

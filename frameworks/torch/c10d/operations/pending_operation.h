@@ -51,6 +51,8 @@ class PendingOperation {
   // After that.
   Status status() const;
   int source() const { return later_ ? later_->source() : -1; }
+  // Of a tensor on a device: behind the result. Null for one of the host.
+  std::shared_ptr<const Fence> fence() const { return later_ ? later_->handle().fence() : handle_.fence(); }
 
  private:
   Handle handle_;

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
 
 #include <cstring>
 #include <memory>
@@ -36,33 +37,38 @@ Submission moving(Operation operation, const at::Tensor& input, const at::Tensor
   submission.request.dtype = dtype;
   submission.request.shape = submission.input.shape;
   submission.owner = std::make_shared<Both>(input, output);
+  set_device(submission, input.defined() ? input : output);
   return submission;
 }
 
-at::Tensor joined_bytes(std::span<const at::Tensor> tensors) {
-  if (tensors.size() == 1 && tensors[0].is_contiguous()) return tensors[0];
-  at::Tensor bytes = room_for(tensors);
-  auto* to = static_cast<std::byte*>(bytes.mutable_data_ptr());
+namespace {
+
+// A contiguous tensor's bytes in one dimension, in its memory.
+at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.reshape({-1}).view(at::kByte); }
+
+// Calls visit(tensor, its bytes of `all`) for each tensor that has some; `all` has them one after another.
+template <class Visit>
+void for_each_part(const at::Tensor& all, std::span<const at::Tensor> tensors, Visit visit) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor bytes = bytes_of(all);
+  std::int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const auto length = static_cast<std::int64_t>(tensor.nbytes());
+    if (length > 0) visit(tensor, bytes.narrow(0, offset, length));
+    offset += length;
+  }
+}
+
+void copy_into(std::byte* to, std::span<const at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() == 0) continue;
     const at::Tensor values = tensor.contiguous();
     std::memcpy(to, values.const_data_ptr(), values.nbytes());
     to += values.nbytes();
   }
-  return bytes;
 }
 
-at::Tensor room_for(std::span<const at::Tensor> tensors) {
-  std::int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  const at::ScalarType type = tensors.empty() ? at::kByte : tensors[0].scalar_type();
-  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
-  if (bytes % element != 0) return at::empty({bytes}, at::TensorOptions(at::kByte));
-  return at::empty({bytes / element}, at::TensorOptions(type));
-}
-
-void distribute_bytes(const at::Tensor& bytes, std::span<const at::Tensor> tensors) {
-  const auto* from = static_cast<const std::byte*>(bytes.const_data_ptr());
+void copy_from(const std::byte* from, std::span<const at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() == 0) continue;
     if (tensor.is_contiguous()) {
@@ -75,6 +81,47 @@ void distribute_bytes(const at::Tensor& bytes, std::span<const at::Tensor> tenso
     }
     from += tensor.nbytes();
   }
+}
+
+// On a device.
+void copy_part(const at::Tensor& tensor, const at::Tensor& part) {
+  if (tensor.is_contiguous()) {
+    if (tensor.const_data_ptr() != part.const_data_ptr()) bytes_of(tensor).copy_(part, true);
+    return;
+  }
+  const at::Tensor values = at::empty(tensor.sizes(), tensor.options());
+  bytes_of(values).copy_(part, true);
+  tensor.copy_(values, true);
+}
+
+}  // namespace
+
+at::Tensor joined_bytes(std::span<const at::Tensor> tensors) {
+  if (tensors.size() == 1 && tensors[0].is_contiguous()) return tensors[0];
+  at::Tensor bytes = room_for(tensors);
+  if (bytes.is_cuda()) {
+    for_each_part(bytes, tensors, [](const at::Tensor& tensor, const at::Tensor& part) {
+      part.copy_(bytes_of(tensor.contiguous()), true);
+    });
+  } else {
+    copy_into(static_cast<std::byte*>(bytes.mutable_data_ptr()), tensors);
+  }
+  return bytes;
+}
+
+at::Tensor room_for(std::span<const at::Tensor> tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  const at::ScalarType type = tensors.empty() ? at::kByte : tensors[0].scalar_type();
+  const at::TensorOptions there(tensors.empty() ? at::Device(at::kCPU) : tensors[0].device());
+  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+  if (bytes % element != 0) return at::empty({bytes}, there.dtype(at::kByte));
+  return at::empty({bytes / element}, there.dtype(type));
+}
+
+void distribute_bytes(const at::Tensor& bytes, std::span<const at::Tensor> tensors) {
+  if (bytes.is_cuda()) return for_each_part(bytes, tensors, copy_part);
+  copy_from(static_cast<const std::byte*>(bytes.const_data_ptr()), tensors);
 }
 
 at::Tensor contiguous_output(const at::Tensor& tensor) {

@@ -15,14 +15,15 @@ namespace rueda {
 
 // An operation that moves bytes moves elements of any type: one that Rueda knows, or as many bytes.
 DataType moved_type(at::ScalarType type);
-// Of an operation that moves `input` into `output`, both contiguous: each as one dimension. It keeps both
-// alive. An undefined tensor has no elements.
+// Of an operation that moves `input` into `output`, both contiguous and on one device: each as one dimension.
+// It keeps both alive. An undefined tensor has no elements.
 Submission moving(Operation operation, const at::Tensor& input, const at::Tensor& output);
 
 // How many elements of moved_type() a tensor has.
 std::int64_t moved_elements(const at::Tensor& tensor);
 
-// The values of all tensors one after another, as bytes. One contiguous tensor alone is not copied.
+// The values of all tensors, which are on one device, one after another, as bytes. One contiguous tensor
+// alone is not copied. On a device the current stream copies.
 at::Tensor joined_bytes(std::span<const at::Tensor> tensors);
 // Memory for as much.
 at::Tensor room_for(std::span<const at::Tensor> tensors);

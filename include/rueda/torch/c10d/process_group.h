@@ -16,7 +16,8 @@
 
 namespace rueda {
 
-// The backend of a group of `size` ranks, for tensors of the host; its ranks are a job of their own. They
+// The backend of a group of `size` ranks, for tensors of the host and, in a Rueda with CUDA, of devices
+// (setBackend for c10::DeviceType::CUDA, too). Its ranks are a job of their own. They
 // find one another by `store`. The keys of `store` belong to this group alone (c10d::PrefixStore). Returns
 // when all ranks have called it. `timeout`: for that, and for each operation. `name`: of the group, for
 // messages. Throws c10::DistBackendError when a rank does not come in time, as do operations that fail.

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Work and its Future promise of tensors on devices: streams wait, the host does not.
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/worlds/group_world.h"
+
+namespace rueda {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Purpose: something that a rank's device does for as long as the test wants. What its stream gets later
+// waits.
+class LongKernel {
+ public:
+  LongKernel(FakeDevice& device, const c10::Stream& stream) { device.wait(stream.native_handle(), end_); }
+  ~LongKernel() { end(); }
+  LongKernel(const LongKernel&) = delete;
+  LongKernel& operator=(const LongKernel&) = delete;
+  void end() { end_->passed = true; }
+
+ private:
+  const std::shared_ptr<FakeDevice::Point> end_ = std::make_shared<FakeDevice::Point>();
+};
+
+void wait_until_complete(c10d::Work& work) {
+  while (!work.isCompleted()) std::this_thread::yield();
+}
+
+class GroupWorkOnDevices : public GroupWorld {};
+
+TEST_F(GroupWorkOnDevices, TheCurrentStreamWaitsAndTheHostDoesNot) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::full({100}, group.getRank() + 1.0, device.name())};
+    const long waits = device.host_waits();
+    const auto work = group.allreduce(tensors, {});
+    at::Tensor twice;
+    {
+      const c10::StreamGuard other(device.stream(1));
+      work->wait();
+      twice = tensors[0] * 2;
+    }
+    EXPECT_EQ(device.host_waits(), waits);
+    EXPECT_EQ(twice.cpu()[99].item<double>(), 6.0);
+  });
+}
+
+TEST_F(GroupWorkOnDevices, WaitReturnsBeforeTheDeviceHasDoneIt) {
+  std::barrier meeting(2);
+  run_group(2, [&](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::ones({8}, device.name())};
+    LongKernel kernel(fake(group.getRank()), device.stream(0));
+    const auto work = group.allreduce(tensors, {});
+    EXPECT_TRUE(work->wait());
+    EXPECT_TRUE(work->isSuccess());
+    meeting.arrive_and_wait();
+    EXPECT_FALSE(work->isCompleted());
+    meeting.arrive_and_wait();
+    kernel.end();
+    wait_until_complete(*work);
+    EXPECT_EQ(tensors[0].cpu()[7].item<float>(), 2.0F);
+  });
+}
+
+TEST_F(GroupWorkOnDevices, ASynchronousCallOrdersTheStreamToo) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::full({10}, group.getRank() + 1.0, device.name())};
+    const long waits = device.host_waits();
+    c10d::AllreduceOptions options;
+    options.asyncOp = false;
+    group.allreduce(tensors, options);
+    const at::Tensor twice = tensors[0] * 2;
+    EXPECT_EQ(device.host_waits(), waits);
+    EXPECT_EQ(twice.cpu()[9].item<double>(), 6.0);
+  });
+}
+
+TEST_F(GroupWorkOnDevices, AFutureHasTheDeviceAndItsCallbackIsBehindTheResult) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::full({10}, group.getRank() + 1.0, device.name())};
+    const long waits = device.host_waits();
+    const auto future = group.allreduce(tensors, {})->getFuture();
+    EXPECT_EQ(future->devices(), std::vector<at::Device>{device.name()});
+    const auto half = future->then(
+        [](c10::ivalue::Future& reduced) { return c10::IValue(reduced.value().toTensorVector()[0] / 2); },
+        c10::TensorType::get());
+    half->waitAndThrow();
+    const at::Tensor result = half->value().toTensor() + 1;
+    EXPECT_EQ(device.host_waits(), waits);
+    EXPECT_EQ(result.cpu()[9].item<double>(), 2.5);
+  });
+}
+
+// The Future of a Work that is complete already is completed by its caller.
+TEST_F(GroupWorkOnDevices, AFutureAfterTheWait) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::full({10}, group.getRank() + 1.0, device.name())};
+    const auto work = group.allreduce(tensors, {});
+    work->wait();
+    const c10::StreamGuard other(device.stream(2));
+    const auto future = work->getFuture();
+    future->waitAndThrow();
+    const at::Tensor twice = future->value().toTensorVector()[0] * 2;
+    EXPECT_EQ(twice.cpu()[9].item<double>(), 6.0);
+    EXPECT_EQ(work->getFutureResult()->value().toInt(), static_cast<int>(c10d::WorkResult::SUCCESS));
+  });
+}
+
+// What is left to do after the operation is done on a stream of its own.
+TEST_F(GroupWorkOnDevices, TensorsAreKeptForTheStreamThatUnpacks) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    constexpr c10::StreamId kFirstOfPool = 4, kLastOfPool = 7;
+    Tensors inputs{at::full({3}, group.getRank() + 1.0, device.name())};
+    std::vector<Tensors> outputs{{at::zeros({3}, device.name()), at::zeros({3}, device.name())}};
+    const auto work = group.allgather(outputs, inputs, {});
+    work->wait();
+    int kept = 0;
+    for (c10::StreamId id = kFirstOfPool; id <= kLastOfPool; ++id)
+      kept += device.is_kept_for(outputs[0][1], id) ? 1 : 0;
+    EXPECT_EQ(kept, 1);
+    EXPECT_EQ(outputs[0][1].cpu()[2].item<float>(), 2.0F);
+  });
+}
+
+TEST_F(GroupWorkOnDevices, NobodyNeedKeepTheTensors) {
+  run_group(2, [this](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::ones({64}, device.name())}, others{at::ones({4}, device.name())};
+    const LongKernel kernel(fake(group.getRank()), device.stream(0));
+    const c10::weak_intrusive_ptr<c10::StorageImpl> memory(
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(tensors[0].storage().unsafeGetStorageImpl()));
+    group.allreduce(tensors, {})->wait();
+    tensors.clear();
+    group.allreduce(others, {})->wait();  // lets go of what earlier operations have kept
+    EXPECT_FALSE(memory.expired()) << "the device has not come to it yet";
+  });
+}
+
+TEST_F(GroupWorkOnDevices, CoalescedOperationsOrderTheStreamTogether) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors first{at::ones({5}, device.name())}, second{at::ones({5}, device.name()) * 2};
+    std::vector<Tensors> outputs{{at::zeros({5}, device.name()), at::zeros({5}, device.name())}};
+    Tensors host{at::ones({2})};
+    group.startCoalescing();
+    group.allreduce(first, {});
+    group.allgather(outputs, second, {});
+    group.allreduce(host, {});
+    group.endCoalescing()->wait();
+    const at::Tensor sum = first[0] + outputs[0][0] + outputs[0][1];
+    EXPECT_EQ(sum.cpu()[4].item<float>(), 6.0F);
+    EXPECT_EQ(host[0][1].item<float>(), 2.0F);
+  });
+}
+
+TEST_F(GroupWorkOnDevices, ABarrierWaitsForTheDeviceThatIsNamedOrWasUsed) {
+  run_group(2, [this](ProcessGroup& group, const FakeTorchDevice& device) {
+    const auto passes_after = [&](const c10d::BarrierOptions& options) {
+      std::atomic<bool> done{false};
+      fake(group.getRank()).give(device.stream(0).native_handle(), [&] { done = true; });
+      group.barrier(options)->wait();
+      const bool waited = done;
+      fake(group.getRank()).finish();
+      return waited;
+    };
+    EXPECT_FALSE(passes_after({})) << "nothing was on a device yet: a barrier of the host";
+    c10d::BarrierOptions named;
+    named.device_ids = {device.name().index()};
+    EXPECT_TRUE(passes_after(named));
+    Tensors tensors{at::ones({5}, device.name())};
+    group.allreduce(tensors, {})->wait();
+    EXPECT_TRUE(passes_after({}));
+  });
+}
+
+// A message may begin long after its call, when two ranks have met. It does not wait for what the stream got
+// meanwhile, which may need the message.
+TEST_F(GroupWorkOnDevices, AMessageIsReadyAsOfItsCall) {
+  std::barrier meeting(2);
+  run_group(2, [&](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::full({6}, group.getRank() + 1.0, device.name())};
+    if (group.getRank() == 0) {
+      const auto work = group.send(tensors, 1, 0);
+      LongKernel kernel(fake(0), device.stream(0));
+      meeting.arrive_and_wait();  // only now the other rank takes part
+      while (!work->isCompleted()) std::this_thread::yield();
+      meeting.arrive_and_wait();
+      work->wait();
+    } else {
+      meeting.arrive_and_wait();
+      group.recv(tensors, 0, 0)->wait();
+      EXPECT_EQ((tensors[0] * 2).cpu()[5].item<double>(), 2.0);
+      meeting.arrive_and_wait();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace rueda
