@@ -126,6 +126,7 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;
   TrainingRecord::of_process().set_clock_offset(clock.offset_ns);
+  shared.observer.recorder().identify(components.rank, components.size, job.welcome.job);
   shared.observer.begin({components.rank, components.size, components.host, getpid(), clock.offset_ns,
                          clock.origin_ns, clock.epoch_us},
                         components.config.fusion_threshold);

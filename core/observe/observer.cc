@@ -25,14 +25,12 @@ const std::string& shown_name(const Request& request, std::string&& room = {}) {
 }  // namespace
 
 void Observer::begin(const TraceIdentity& identity, std::int64_t fusion_threshold) {
-  recorder_.identify(identity.rank);
   metrics_.begin(identity.rank, identity.size, identity.host, fusion_threshold);
   timeline_.set_identity(identity);
 }
 
 Flight Observer::submitted(const Request& request) {
-  const auto bytes = static_cast<std::uint64_t>(bytes_of(request));
-  const Flight flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
+  const Flight flight = recorder_.submitted(shown_name(request), request);
   metrics_.last_submission.set(static_cast<std::uint64_t>(flight.submitted_ns));
   if (!timeline_.tracing()) return flight;
   TraceEvent event;
@@ -40,7 +38,7 @@ Flight Observer::submitted(const Request& request) {
   event.operation = request.operation;
   event.time_ns = flight.submitted_ns;
   event.ticket = flight.ticket;
-  event.bytes = bytes;
+  event.bytes = flight.bytes;
   event.set_name(shown_name(request));
   timeline_.push(event);
   return flight;
@@ -52,6 +50,7 @@ void Observer::planned(const Plan& plan) {
 }
 
 void Observer::planned(const Plan& plan, const Flight& flight) {
+  recorder_.planned(flight, plan.number);
   metrics_.last_plan.set(static_cast<std::uint64_t>(planned_ns_));
   metrics_.negotiation.add(planned_ns_ - flight.submitted_ns);
   if (!timeline_.tracing()) return;

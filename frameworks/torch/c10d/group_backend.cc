@@ -17,12 +17,18 @@ namespace rueda {
 namespace {
 
 std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                       const std::string& group, std::chrono::milliseconds timeout) {
+                                       const GroupNames& names, std::chrono::milliseconds timeout) {
   try {
-    return ops::start_group({std::make_shared<GroupStore>(store, group), rank, size, timeout, {}});
+    return ops::start_group({.store = std::make_shared<GroupStore>(store, names.group),
+                             .rank = rank,
+                             .size = size,
+                             .start_timeout = timeout,
+                             .unwanted = {},
+                             .name = fmt::format("group {}", names.group),
+                             .ranks = {names.ranks.begin(), names.ranks.end()}});
   } catch (const Error& error) {
     C10_THROW_ERROR(DistBackendError,
-                    fmt::format("rueda: the group '{}' does not begin: {}", group, error.what()));
+                    fmt::format("rueda: the group '{}' does not begin: {}", names.group, error.what()));
   }
 }
 
@@ -31,7 +37,7 @@ std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& st
 GroupBackend::GroupBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
                            std::chrono::milliseconds timeout)
     : Backend(rank, size),
-      operations_(start_runtime(store, rank, size, names.group, timeout), store, rank, size, names, timeout),
+      operations_(start_runtime(store, rank, size, names, timeout), store, rank, size, names, timeout),
       store_(store) {
   init();
 }

@@ -91,8 +91,9 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
       titles_(names_.backend),
       timeout_(timeout.count()),
       record_(names_.group, names_.ranks, rank),
-      job_(GroupJobs::of_process().add(std::move(runtime),
-                                       std::make_unique<PointToPoint>(store, rank, size))) {}
+      job_(GroupJobs::of_process().add(
+          std::move(runtime),
+          std::make_unique<PointToPoint>(store, rank, size, names_.group, names_.ranks))) {}
 
 GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
 

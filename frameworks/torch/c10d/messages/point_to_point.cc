@@ -22,8 +22,14 @@ Submission message_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
-    : store_(std::move(store)), rank_(rank), size_(size), sends_(store_, rank, size) {}
+PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string group,
+                           std::vector<std::uint64_t> ranks)
+    : store_(std::move(store)),
+      rank_(rank),
+      size_(size),
+      group_(std::move(group)),
+      ranks_(std::move(ranks)),
+      sends_(store_, rank, size) {}
 
 PointToPoint::~PointToPoint() {
   end();
@@ -96,7 +102,14 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
   if (!pair) {
     const auto [lower, higher] = std::minmax(rank_, peer);
     auto store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("pair-{}-{}", lower, higher), store_);
-    pair = std::make_unique<RankPair>(std::move(store), rank_, peer, start_timeout);
+    const auto rank_of_job = [&](int rank) {
+      return static_cast<Rank>(ranks_.at(static_cast<std::size_t>(rank)));
+    };
+    pair = std::make_unique<RankPair>(
+        std::move(store), rank_, peer, start_timeout,
+        RankPair::Names{
+            fmt::format("messages of group {} between its ranks {} and {}", group_, lower, higher),
+            {rank_of_job(lower), rank_of_job(higher)}});
   }
   return *pair;
 }

@@ -10,9 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
+#include <vector>
 
 #include "core/base/time.h"
 #include "frameworks/torch/c10d/messages/rank_pair.h"
@@ -26,7 +28,9 @@ namespace rueda {
 // sent, and lets the pair receive. Any thread; guarded by the mutex.
 class PointToPoint {
  public:
-  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+  // `ranks`: of the job, which make up the group.
+  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::string group,
+               std::vector<std::uint64_t> ranks);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -58,6 +62,8 @@ class PointToPoint {
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const int size_;
+  const std::string group_;
+  const std::vector<std::uint64_t> ranks_;
   std::mutex mutex_;
   std::map<int, std::unique_ptr<RankPair>> pairs_;
   SendCounts sends_;

@@ -12,10 +12,14 @@
 
 namespace rueda {
 
-RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, Duration start_timeout)
-    : store_(std::move(store)), rank_(rank), peer_(peer), start_timeout_(start_timeout), thread_([this] {
-        run();
-      }) {}
+RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, Duration start_timeout,
+                   Names names)
+    : store_(std::move(store)),
+      rank_(rank),
+      peer_(peer),
+      start_timeout_(start_timeout),
+      names_(std::move(names)),
+      thread_([this] { run(); }) {}
 
 RankPair::~RankPair() {
   end();
@@ -86,8 +90,13 @@ bool RankPair::start() {
   std::unique_ptr<Runtime> runtime;
   Status failure;
   try {
-    runtime = ops::start_group({std::make_shared<GroupStore>(store_, in_words()), rank_ < peer_ ? 0 : 1, 2,
-                                start_timeout_, [this] { return ending_.load(); }});
+    runtime = ops::start_group({.store = std::make_shared<GroupStore>(store_, in_words()),
+                                .rank = rank_ < peer_ ? 0 : 1,
+                                .size = 2,
+                                .start_timeout = start_timeout_,
+                                .unwanted = [this] { return ending_.load(); },
+                                .name = names_.words,
+                                .ranks = names_.ranks});
   } catch (const Error& error) {
     failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
   }
