@@ -193,7 +193,7 @@ TEST(RecorderPage, AWriterThatDiedWhileWritingLosesThatEntryOnly) {
 bool is_whole(const RecordedOperation& operation) {
   const std::string number = std::to_string(operation.bytes);
   std::string name = number;
-  while (name.size() < 40 + operation.bytes % 60) name += "-" + number;
+  while (name.size() < 30 + operation.bytes % 60) name += "-" + number;
   const auto elements = static_cast<std::int64_t>(operation.bytes);
   return operation.name == name && operation.shape == std::vector<std::int64_t>{elements} &&
          operation.operation == (elements % 2 == 0 ? Operation::allreduce : Operation::allgather);
@@ -208,7 +208,7 @@ TEST(RecorderPage, AReaderGetsWholeEntriesAtAnyMoment) {
     for (std::uint64_t i = 0; !stop.load(); ++i) {
       const std::string number = std::to_string(i % 1000);
       std::string name = number;
-      while (name.size() < 40 + i % 1000 % 60) name += "-" + number;
+      while (name.size() < 30 + i % 1000 % 60) name += "-" + number;
       const Flight flight =
           recorder.submitted(name, request_of(i % 2 == 0 ? Operation::allreduce : Operation::allgather,
                                               {static_cast<std::int64_t>(i % 1000)}, DataType::uint8));
