@@ -14,7 +14,7 @@
 namespace rueda {
 namespace {
 
-// Runtimes of one name may follow one another.
+// A name, and the number of its job: the last one counts.
 using RuntimeKey = std::pair<std::string, std::uint64_t>;
 
 // The recording of one rank of a Runtime, and the clock of its host.
@@ -99,14 +99,10 @@ std::vector<Rank> members_of_set(const Members& members, ProcessSetId id) {
   return list;
 }
 
-std::string name_of_group(const RuntimeKey& key, ProcessSetId id, const std::vector<Rank>& ranks,
-                          bool is_one_of_several) {
-  std::string name = key.first.empty() ? "all ranks" : key.first;
-  if (MessagePair::of(id))
-    name = fmt::format("messages of ranks {} and {}", ranks.front(), ranks.back());
-  else if (id != kWorld)
-    name = fmt::format("{}process set {}", key.first.empty() ? "" : key.first + ", ", id);
-  return is_one_of_several ? fmt::format("{}, job {}", name, key.second) : name;
+std::string name_of_group(const std::string& runtime, ProcessSetId id, const std::vector<Rank>& ranks) {
+  if (MessagePair::of(id)) return fmt::format("messages of ranks {} and {}", ranks.front(), ranks.back());
+  if (id == kWorld) return runtime.empty() ? "all ranks" : runtime;
+  return fmt::format("{}process set {}", runtime.empty() ? "" : runtime + ", ", id);
 }
 
 // Operations of one rank under one name and in one Plan are numbered.
@@ -192,12 +188,12 @@ bool is_over(const Members& members) {
   });
 }
 
-JobGroup make_group(const RuntimeKey& key, ProcessSetId id, const Members& members, Operations operations,
-                    bool is_one_of_several) {
+JobGroup make_group(const std::string& runtime, ProcessSetId id, const Members& members,
+                    Operations operations) {
   JobGroup group;
   for (const Rank rank : members_of_set(members, id)) group.ranks.push_back(rank_of_job(members, rank));
   if (MessagePair::of(id)) std::ranges::sort(group.ranks);
-  group.name = name_of_group(key, id, group.ranks, is_one_of_several);
+  group.name = name_of_group(runtime, id, group.ranks);
   join_unplanned(operations);
   for (auto& [its_key, operation] : operations) {
     sort_members(operation, group, id, members);
@@ -214,10 +210,11 @@ JobGroup make_group(const RuntimeKey& key, ProcessSetId id, const Members& membe
 std::vector<JobGroup> job_groups(const std::map<Rank, RankRecording>& recordings) {
   std::vector<JobGroup> groups;
   const std::map<RuntimeKey, Members> runtimes = runtimes_of(recordings);
-  std::map<std::string, int> named;
-  for (const auto& [key, members] : runtimes) ++named[key.first];
-  for (const auto& [key, members] : runtimes) {
-    if (is_over(members)) continue;
+  for (auto runtime = runtimes.begin(); runtime != runtimes.end(); ++runtime) {
+    const auto& [key, members] = *runtime;
+    const auto next = std::next(runtime);
+    const bool is_followed = next != runtimes.end() && next->first.first == key.first;
+    if (is_followed || is_over(members)) continue;
     std::map<ProcessSetId, Operations> sets;
     sets[kWorld];
     for (const auto& [rank, page] : members.pages) {
@@ -227,7 +224,7 @@ std::vector<JobGroup> job_groups(const std::map<Rank, RankRecording>& recordings
           add(sets[group_id(each.process_set)], rank, each, page.to_unix_ns);
     }
     for (auto& [id, operations] : sets)
-      groups.push_back(make_group(key, id, members, std::move(operations), named[key.first] > 1));
+      groups.push_back(make_group(key.first, id, members, std::move(operations)));
   }
   return groups;
 }

@@ -129,6 +129,17 @@ TEST(JobGroups, AJobThatHasEndedForSomeIsLeftOut) {
   EXPECT_THAT(job_groups(recordings), IsEmpty());
 }
 
+TEST(JobGroups, TheLastJobOfANameCounts) {
+  RecordedRanks before(2, "", {}, 1), now(2, "", {}, 2);
+  before.submit(1, RecordedRanks::request("old"));
+  now.submit(0, RecordedRanks::request("new"));
+  std::map<Rank, RankRecording> recordings = before.recordings();
+  recordings[0] = now.recordings().at(0);
+  const std::vector<JobGroup> groups = job_groups(recordings);
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_THAT(names_in(groups[0]), ElementsAre("new"));
+}
+
 TEST(JobGroups, TimesAreThoseOfTheWallClock) {
   RecordedRanks ranks(1);
   ranks.complete(RecordedRanks::request("x"), 1);
