@@ -42,6 +42,8 @@ void HostObserver::ask(const agents::Request& request) {
     RankAnswers::Make make = [] { return std::string(); };
     if (request.kind == agents::RequestKind::timeline)
       make = [words = ask_for_timeline(rank, request.text)] { return words; };
+    if (request.kind == agents::RequestKind::recordings)
+      make = [bytes = recordings_.of(number)] { return bytes; };
     answers_.ask(request.number, number, std::move(make));
   }
 }
@@ -51,6 +53,7 @@ void HostObserver::note_process(int rank, pid_t process) {
 }
 
 void HostObserver::note_end(int number, SupervisorLine& supervisor) {
+  recordings_.note_end(number);
   const auto found = ranks_.find(number);
   if (found == ranks_.end()) return;
   Rank& rank = found->second;

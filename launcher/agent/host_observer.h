@@ -5,14 +5,17 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/agent/host_load.h"
 #include "launcher/agent/rank_answers.h"
 #include "launcher/agent/rank_observer.h"
 #include "launcher/agent/supervisor_line.h"
+#include "launcher/dump/rank_recordings.h"
 #include "launcher/protocol/observation.h"
 #include "launcher/system/descriptor.h"
 
@@ -29,6 +32,10 @@ class HostObserver {
   void take_page(int rank, const Descriptor& file);
   // The same for its TimelineRequestPage.
   void take_requests(int rank, const Descriptor& file);
+  // The same for a RecorderPage; see RankRecordings.
+  void take_recorder(int rank, Descriptor file, std::uint64_t offset, const std::string& identity) {
+    recordings_.take(rank, std::move(file), offset, identity);
+  }
   void note_process(int rank, pid_t process);
   // It has ended: the last news of it, if somebody watches.
   void note_end(int rank, SupervisorLine& supervisor);
@@ -40,6 +47,7 @@ class HostObserver {
   void act(Clock::time_point now, SupervisorLine& supervisor);
   std::optional<Clock::time_point> next_time() const;
   int descriptor() const { return answers_.descriptor(); }
+  bool has_answers() { return answers_.has_any(); }  // that have not left
 
  private:
   struct Rank {
@@ -53,6 +61,7 @@ class HostObserver {
 
   std::map<int, Rank> ranks_;
   RankAnswers answers_;
+  RankRecordings recordings_;
   HostLoadReader load_;
   std::chrono::milliseconds interval_{0};
   std::optional<Clock::time_point> due_;      // none: nobody watches

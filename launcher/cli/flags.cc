@@ -103,6 +103,9 @@ constexpr std::array kFlags{
          "this says "
          "otherwise, and who has its address with the token can see the job; needs no other program"},
     Flag{Kind::own, "no-page", "", "no page, and no --status"},
+    Flag{Kind::own, "dump-folder", "FOLDER",
+         "write such a dump (--dump) into a new folder there when a rank is lost, and when ranks wait for "
+         "others in vain"},
     Flag{Kind::own, "stop-after", "TIME",
          "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end (--grace); they decide "
          "the status"},
@@ -129,6 +132,10 @@ constexpr std::array kFlags{
          "show a running job of this user: --status [PID], with ruedarun's process number; without it the "
          "only job, or a "
          "list of all"},
+    Flag{Kind::own, "dump", "",
+         "write down what each rank of a running job of this user is doing, and its last operations: --dump "
+         "[PID], with ruedarun's process number. The new folder has job.txt for people, and files for "
+         "torchfrtrace of PyTorch"},
     Flag{Kind::own, "json", "", "print it as JSON: with --doctor or --status"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},

@@ -24,7 +24,17 @@ struct VirtualHosts {
 
 // Purpose: the wishes of the user. A plain value.
 struct LaunchOptions {
-  enum class Action { launch, help, version, print_config, check_build, merge_timeline, doctor, status };
+  enum class Action {
+    launch,
+    help,
+    version,
+    print_config,
+    check_build,
+    merge_timeline,
+    doctor,
+    status,
+    dump
+  };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
   enum class Terminal { automatic, always, never };
@@ -55,6 +65,7 @@ struct LaunchOptions {
   Page page;
   bool json = false;                        // of what an action prints
   std::string output_folder;                // empty: no files
+  std::string dump_folder;                  // the same, of the operations of ranks that are lost or wait
   Label label = Label::rank;                // before each line
   Terminal terminal = Terminal::automatic;  // of rank 0
   bool prefix_time = false;
@@ -70,7 +81,8 @@ struct LaunchOptions {
   std::map<std::string, Given> settings;   // by name, without RUEDA_
   std::vector<std::string> notes;          // for the user: what is ignored, and why
   std::string merged_timeline;             // the file to make
-  std::vector<std::string> command;  // PROGRAM ARGS..., the timelines to merge, or a process of --status
+  std::vector<std::string>
+      command;  // PROGRAM ARGS..., the timelines to merge, or a process of --status or --dump
 };
 
 inline constexpr int kMostRanks = 4096;

@@ -26,6 +26,10 @@ void set_page(LaunchOptions& options, const std::string& text) {
   options.page = {.is_wanted = true, .is_given = true, .host = host, .port = *port};
 }
 
+bool is_one_process(const std::vector<std::string>& words) {
+  return words.size() == 1 && number_from<int>(words.front()).value_or(0) > 0;
+}
+
 }  // namespace
 
 const std::map<std::string_view, SetFlag>& page_flags() {
@@ -33,17 +37,22 @@ const std::map<std::string_view, SetFlag>& page_flags() {
       {"page", set_page},
       {"no-page", [](LaunchOptions& o, const std::string&) { o.page.is_wanted = false; }},
       {"status", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::status; }},
+      {"dump", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::dump; }},
+      {"dump-folder", [](LaunchOptions& o, const std::string& text) { o.dump_folder = text; }},
       {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }}};
   return table;
+}
+
+void settle_dump(const LaunchOptions& options) {
+  if (!options.command.empty() && !is_one_process(options.command))
+    throw UsageError("--dump takes the process number of one ruedarun: ruedarun --dump [PID]");
 }
 
 void settle_status(LaunchOptions& options) {
   if (options.action != LaunchOptions::Action::status)
     throw UsageError("--json needs --status or --doctor; see ruedarun --help");
   if (std::erase(options.command, "--json") > 0) options.json = true;
-  const bool is_process =
-      options.command.size() == 1 && number_from<int>(options.command.front()).value_or(0) > 0;
-  if (!options.command.empty() && !is_process)
+  if (!options.command.empty() && !is_one_process(options.command))
     throw UsageError("--status takes the process number of one ruedarun: ruedarun --status [PID] [--json]");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of the page of a job, and of --status.
+// The flags of the page of a job, of --status and --dump.
 #pragma once
 
 #include <map>
@@ -13,5 +13,7 @@ const std::map<std::string_view, SetFlag>& page_flags();
 
 // What stands behind --status: a process number, --json, or nothing. Throws UsageError.
 void settle_status(LaunchOptions& options);
+// The same behind --dump, without --json.
+void settle_dump(const LaunchOptions& options);
 
 }  // namespace rueda

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kSeconds = 30;             // ranks may take their time
+constexpr int kSeconds = 30;  // ranks may take their time
 constexpr std::size_t kLongest = 1 << 20;
 
 // Nothing where no job answers there.
@@ -56,9 +56,10 @@ int ask_for_dump(const LaunchOptions& options) {
   if (process == 0) return 1;
   const std::optional<json> dump = ask(socket_of_job(*folder, process));
   if (!dump) {
-    fmt::print(stderr,
-               "ruedarun: no job of this user with the process number {} answers (or it runs with --no-page)\n",
-               process);
+    fmt::print(
+        stderr,
+        "ruedarun: no job of this user with the process number {} answers (or it runs with --no-page)\n",
+        process);
     return 1;
   }
   if (const std::string error = dump->value("error", ""); !error.empty()) {

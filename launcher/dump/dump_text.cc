@@ -157,8 +157,7 @@ std::string silent_ranks(const DumpFacts& facts, const std::map<Rank, RankRecord
 
 std::string rank_in_words(const DumpFacts& facts, Rank rank) {
   const auto known = facts.ranks.find(rank);
-  const bool has_words = known != facts.ranks.end() && !known->second.words.empty();
-  return fmt::format("rank {}{}", rank, has_words ? ", " + known->second.words : "");
+  return known == facts.ranks.end() ? fmt::format("rank {}", rank) : known->second;
 }
 
 // One that has nothing in flight, beside others, is worth no more than its name.
@@ -186,7 +185,7 @@ std::string dump_summary(const DumpFacts& facts, const std::vector<JobGroup>& gr
   const double now = facts.unix_seconds;
   std::string text = fmt::format("{}, ruedarun {}, {} ranks: {}\n{}\n", time_in_words(now), facts.process,
                                  facts.ranks.size(), facts.command,
-                                 facts.reason.empty() ? "The dump was asked for." : facts.reason);
+                                 facts.reason.empty() ? "Somebody has asked for this." : facts.reason);
   std::string body = paragraph("Ranks do not agree on", groups, &is_different, &line_of_difference, now) +
                      paragraph("Waits for ranks", groups, &waits_for_ranks, &line_of_wait, now) +
                      paragraph("Under way", groups, &moves_data, &line_of_move, now) +

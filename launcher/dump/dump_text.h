@@ -11,18 +11,13 @@
 
 namespace rueda {
 
-// What ruedarun knows of a rank. A plain value.
-struct DumpedRank {
-  std::string words;  // "process 17 on node3", "process 17 on node3 was killed by signal 9 (Killed)"
-};
-
 // The occasion of a dump, and what ruedarun knows. A plain value.
 struct DumpFacts {
   std::string command;
   std::int32_t process = 0;  // of ruedarun
-  std::string reason;        // "rank 3 is lost"; empty: somebody has asked for it
+  std::string reason;        // "ranks wait for others"; empty: somebody has asked for it
   double unix_seconds = 0;
-  std::map<Rank, DumpedRank> ranks;  // all of the job
+  std::map<Rank, std::string> ranks;  // all of the job: "rank 2 (process 17 on node3) was killed by ..."
 };
 
 // What is wrong: operations in which ranks differ, those that wait for ranks, those that move data, and ranks

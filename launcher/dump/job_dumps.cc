@@ -3,36 +3,23 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <exception>
 #include <system_error>
 #include <utility>
 
 namespace rueda {
 namespace {
 
+constexpr auto kBetweenLooks = std::chrono::milliseconds(10);  // at the files
 constexpr auto kBetweenOccasions = std::chrono::seconds(10);
 constexpr int kMostOccasions = 20;                 // of a job: the disk is not to be filled
-constexpr std::uint32_t kFirstRequest = 1u << 31;  // others are numbered from 0
-
-// Of a dump for which there was no thread, or too little memory.
-WrittenDump failed_dump(const std::string& why) {
-  WrittenDump dump;
-  dump.error = fmt::format("no dump: {}", why);
-  return dump;
-}
+constexpr std::uint32_t kFirstRequest = 1u << 31;  // others are numbered from 1
 
 }  // namespace
 
 JobDumps::JobDumps(std::string folder, Surroundings surroundings)
-    : folder_(std::move(folder)),
-      surroundings_(std::move(surroundings)),
-      written_one_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      requests_(kFirstRequest) {
-  if (!written_one_) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
-}
+    : folder_(std::move(folder)), surroundings_(std::move(surroundings)), requests_(kFirstRequest) {}
 
 JobDumps::~JobDumps() {
   if (writer_.joinable()) writer_.join();
@@ -58,18 +45,31 @@ void JobDumps::ask(Done done, Time now) {
 }
 
 void JobDumps::begin(Time now) {
-  const agents::Request request = requests_.begin(agents::RequestKind::recordings, "", hosts_, now);
+  std::map<int, int> asked = hosts_;
+  std::erase_if(asked, [](const auto& each) { return each.second < 0; });
+  const agents::Request request = requests_.begin(agents::RequestKind::recordings, "", asked, now);
   request_ = request.number;
   surroundings_.tell(request);
 }
 
+std::vector<int> JobDumps::ranks() const {
+  std::vector<int> ranks;
+  for (const auto& [rank, host] : hosts_) ranks.push_back(rank);
+  return ranks;
+}
+
+std::optional<JobDumps::Time> JobDumps::next_time() const {
+  if (writer_.joinable()) return std::chrono::steady_clock::now() + kBetweenLooks;
+  return requests_.next_time();
+}
+
 void JobDumps::act(Time now) {
+  if (!now_) return;
   if (request_ != 0) {
-    if (std::optional<RankReplies> replies = requests_.take(request_, now))
-      write(std::move(replies->by_rank));
+    std::optional<RankReplies> replies = requests_.take(request_, now);
+    if (replies) write(std::move(replies->by_rank));
   }
-  std::uint64_t count = 0;
-  if (::read(written_one_.number(), &count, sizeof count) == sizeof count) conclude();
+  if (is_written_.load()) conclude();
   if (!now_ && next_) {
     now_ = std::exchange(next_, std::nullopt);
     begin(now);
@@ -85,10 +85,9 @@ void JobDumps::write(std::map<int, std::string> answers) {
     try {
       written_ = write_dump(folder_.empty() ? "." : folder_, facts, answers);
     } catch (const std::exception& error) {
-      written_ = failed_dump(error.what());
+      written_.emplace().error = fmt::format("no dump: {}", error.what());
     }
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(written_one_.number(), &one, sizeof one));
+    is_written_.store(true);
   };
   sigset_t all, before;
   ::sigfillset(&all);
@@ -96,29 +95,29 @@ void JobDumps::write(std::map<int, std::string> answers) {
   try {
     writer_ = std::thread(write_all);
   } catch (const std::system_error& error) {
-    written_ = failed_dump(error.what());
+    written_.emplace().error = fmt::format("no dump, since there is no thread for it: {}", error.what());
+    is_written_.store(true);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!writer_.joinable()) conclude();
 }
 
 void JobDumps::conclude() {
   if (writer_.joinable()) writer_.join();
-  const std::optional<Dump> dump = std::exchange(now_, std::nullopt);
-  const std::optional<WrittenDump> written = std::exchange(written_, std::nullopt);
-  if (!dump || !written) return;
-  if (!written->error.empty())
-    surroundings_.say(fmt::format("ruedarun: {}", written->error));
-  else
-    surroundings_.say(fmt::format("ruedarun: {}what each rank was doing is in {}; see job.txt there, or {}",
-                                  dump->reason.empty() ? "" : dump->reason + " ", written->folder,
-                                  "torchfrtrace of PyTorch"));
-  for (const Done& done : dump->done) done(*written);
+  is_written_.store(false);
+  const Dump dump = *std::exchange(now_, std::nullopt);
+  const WrittenDump written = *std::exchange(written_, std::nullopt);
+  surroundings_.say(
+      written.error.empty()
+          ? fmt::format("{}what each rank was doing is in {}; read job.txt, or run torchfrtrace",
+                        dump.reason.empty() ? "" : dump.reason + "; ", written.folder)
+          : written.error);
+  for (const Done& done : dump.done) done(written);
 }
 
 void JobDumps::finish() {
+  if (!now_) return;
   if (request_ != 0) act(Time::max());
-  if (writer_.joinable()) conclude();
+  if (now_) conclude();
 }
 
 }  // namespace rueda

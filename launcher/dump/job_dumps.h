@@ -15,7 +15,6 @@
 #include "launcher/dump/dump_writer.h"
 #include "launcher/page/rank_requests.h"
 #include "launcher/protocol/agent_message.h"
-#include "launcher/system/descriptor.h"
 
 namespace rueda {
 
@@ -41,19 +40,19 @@ class JobDumps {
 
   void note_started(int rank, int host) { hosts_[rank] = host; }
   void note_gone(int host) {  // its agent
-    std::erase_if(hosts_, [host](const auto& each) { return each.second == host; });
+    for (auto& [rank, its] : hosts_) its = its == host ? -1 : its;
   }
   void hear(int host, const agents::AnswerPart& part) { requests_.hear(host, part); }
 
-  // "Rank 3 is lost." Nothing happens without a folder, or soon after another dump.
+  // "ranks wait for others". Nothing happens without a folder, or soon after another dump.
   void on_occasion(const std::string& reason, Time now);
   // `done` is called by act() or finish().
   void ask(Done done, Time now);
 
-  // Due at next_time(), and when descriptor() is readable.
+  // Due at next_time(), and after hear().
   void act(Time now);
-  std::optional<Time> next_time() const { return requests_.next_time(); }
-  int descriptor() const { return written_one_.number(); }
+  std::optional<Time> next_time() const;
+  std::vector<int> ranks() const;  // that have started
   // The job is over: no more answers come. Waits for the files.
   void finish();
 
@@ -70,8 +69,7 @@ class JobDumps {
 
   const std::string folder_;
   const Surroundings surroundings_;
-  const Descriptor written_one_;
-  std::map<int, int> hosts_;  // of ranks
+  std::map<int, int> hosts_;  // of ranks; -1: it is gone
   RankRequests requests_;
   std::uint32_t request_ = 0;  // 0: none
   std::optional<Dump> now_;    // whose answers come, or which is being written
@@ -79,7 +77,8 @@ class JobDumps {
   std::optional<Time> last_;   // the last occasion
   int occasions_ = 0;          // of this job
   std::thread writer_;
-  std::optional<WrittenDump> written_;  // by the thread; to be read once it has ended
+  std::atomic<bool> is_written_{false};
+  std::optional<WrittenDump> written_;  // of the thread until then
 };
 
 }  // namespace rueda

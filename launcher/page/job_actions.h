@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "launcher/dump/job_dumps.h"
 #include "launcher/page/event_feed.h"
 #include "launcher/page/rank_requests.h"
 #include "launcher/protocol/agent_message.h"
@@ -27,6 +28,7 @@ class JobActions {
     std::function<void(const std::string& kind, const std::string& text)> say;  // as an event of the job
     std::function<void()> stop;  // asks the ranks to save and to end
     std::string folder;          // for files
+    std::function<void(JobDumps::Done)> dump{};
   };
   explicit JobActions(Surroundings surroundings) : surroundings_(std::move(surroundings)) {}
 
@@ -37,7 +39,7 @@ class JobActions {
 
   // Begins what is wanted, and answers what is complete. `knows_steps`: the ranks have been heard.
   void act(EventFeed& feed, const EventFeed::Wanted& wanted, bool knows_steps, Time now);
-  bool is_busy() const { return !pending_.empty() || awaited_.has_value(); }
+  bool is_busy() const { return !pending_.empty() || awaited_.has_value() || dumps_; }
 
  private:
   // The steps of a job that is watched.
@@ -55,6 +57,7 @@ class JobActions {
   };
 
   void begin(Inquiry inquiry, EventFeed& feed, Time now);
+  void begin_dump(EventFeed& feed);
   void begin_timeline(EventFeed& feed, Time now);
   void request(Inquiry inquiry, agents::RequestKind kind, std::string text, Time now);
   std::string answer_to(Inquiry inquiry, const RankReplies& replies);
@@ -68,6 +71,7 @@ class JobActions {
   RankRequests requests_;
   std::map<Inquiry, std::uint32_t> pending_;  // numbers of their requests
   std::optional<Timeline> awaited_;
+  bool dumps_ = false;  // somebody waits for a dump
 };
 
 }  // namespace rueda

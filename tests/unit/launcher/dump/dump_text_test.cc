@@ -15,7 +15,8 @@ using testing::Not;
 DumpFacts facts_of(Rank size) {
   DumpFacts facts{.command = "train.py", .process = 4711, .reason = "", .unix_seconds = 1e9, .ranks = {}};
   for (Rank rank = 0; rank < size; ++rank)
-    facts.ranks[rank] = {"process " + std::to_string(100 + rank) + " on node1"};
+    facts.ranks[rank] =
+        "rank " + std::to_string(rank) + " (process " + std::to_string(100 + rank) + " on node1)";
   return facts;
 }
 
@@ -30,7 +31,7 @@ TEST(DumpSummary, SaysThatNothingIsInFlight) {
   ranks.complete(RecordedRanks::request("x"), 1);
   const std::map<Rank, RankRecording> recordings = ranks.recordings();
   EXPECT_EQ(dump_summary(facts_of(2), job_groups(recordings), recordings),
-            "2001-09-09 01:46:40 UTC, ruedarun 4711, 2 ranks: train.py\nThe dump was asked for.\n"
+            "2001-09-09 01:46:40 UTC, ruedarun 4711, 2 ranks: train.py\nSomebody has asked for this.\n"
             "\nNo operation is in flight.\n");
 }
 
@@ -80,11 +81,11 @@ TEST(DumpSummary, TellsHowFarEachRankIs) {
 TEST(DumpSummary, NamesRanksOfWhichNothingIsKnown) {
   RecordedRanks ranks(2);
   DumpFacts facts = facts_of(4);
-  facts.reason = "Rank 3 is lost.";
+  facts.reason = "rank 3 is lost";
   std::map<Rank, RankRecording> recordings = ranks.recordings();
   recordings[2] = {};
   const std::string text = dump_summary(facts, job_groups(recordings), recordings);
-  EXPECT_THAT(text, HasSubstr("\nRank 3 is lost.\n"));
+  EXPECT_THAT(text, HasSubstr("\nrank 3 is lost\n"));
   EXPECT_THAT(text, HasSubstr("Nothing has come from rank 3."));
   EXPECT_THAT(text, HasSubstr("known of rank 2: init() has not been called."));
 }
@@ -95,8 +96,8 @@ TEST(DumpText, TellsOfEachRank) {
   ranks.of(1).doing("idle");
   const std::map<Rank, RankRecording> recordings = ranks.recordings();
   const std::string text = dump_text(facts_of(2), job_groups(recordings), recordings);
-  EXPECT_THAT(text, HasSubstr("Ranks\nrank 0, process 100 on node1\n"));
-  EXPECT_THAT(text, HasSubstr("rank 1, process 101 on node1\n  the background thread is idle\n"));
+  EXPECT_THAT(text, HasSubstr("Ranks\nrank 0 (process 100 on node1)\n"));
+  EXPECT_THAT(text, HasSubstr("rank 1 (process 101 on node1)\n  the background thread is idle\n"));
   EXPECT_THAT(text, HasSubstr("completed: allreduce 'x'"));
 }
 

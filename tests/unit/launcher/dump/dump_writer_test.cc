@@ -28,9 +28,9 @@ class DumpWriter : public testing::Test {
   std::string folder_;
   DumpFacts facts_{.command = "train.py",
                    .process = 17,
-                   .reason = "Rank 1 is lost.",
+                   .reason = "rank 1 is lost",
                    .unix_seconds = 1e9,
-                   .ranks = {{0, {"process 5 on a"}}, {1, {}}}};
+                   .ranks = {{0, "rank 0 (process 5 on a)"}, {1, "rank 1 (process 6 on a)"}}};
 };
 
 TEST_F(DumpWriter, WritesAFileForEachRankAndATextAndNeverOverOlderOnes) {
@@ -45,7 +45,7 @@ TEST_F(DumpWriter, WritesAFileForEachRankAndATextAndNeverOverOlderOnes) {
   std::ifstream text(first.folder + "/job.txt");
   const std::string all{std::istreambuf_iterator<char>(text), {}};
   EXPECT_TRUE(all.starts_with(first.summary));
-  EXPECT_THAT(all, HasSubstr("rank 0, process 5 on a\n"));
+  EXPECT_THAT(all, HasSubstr("rank 0 (process 5 on a)\n"));
 }
 
 TEST_F(DumpWriter, AnAnswerThatIsNoneCountsAsNone) {
