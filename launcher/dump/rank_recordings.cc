@@ -22,9 +22,10 @@ bool is_in_memory(int file) {
          (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
 }
 
+// A Runtime that has not begun has no recording yet.
 bool is_over(ConstBytes page) {
   const std::optional<Recording> recording = read_recording(page);
-  return !recording || recording->ended_in_order;
+  return recording && recording->ended_in_order;
 }
 
 }  // namespace

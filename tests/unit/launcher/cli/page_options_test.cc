@@ -47,5 +47,14 @@ TEST(PageOptions, StatusTakesAProcessNumber) {
   EXPECT_THROW(parsed({"--json", "-np", "1", "prog"}), UsageError);
 }
 
+TEST(PageOptions, DumpTakesAProcessNumber) {
+  EXPECT_EQ(parsed({"--dump"}).action, LaunchOptions::Action::dump);
+  EXPECT_EQ(parsed({"--dump", "123"}).command, std::vector<std::string>{"123"});
+  for (const char* text : {"x", "0"}) EXPECT_THROW(parsed({"--dump", text}), UsageError) << text;
+  EXPECT_THROW(parsed({"--dump", "1", "2"}), UsageError);
+  EXPECT_EQ(parsed({"-np", "1", "prog"}).dump_folder, "");
+  EXPECT_EQ(parsed({"--dump-folder", "a/b", "-np", "1", "prog"}).dump_folder, "a/b");
+}
+
 }  // namespace
 }  // namespace rueda
