@@ -24,6 +24,7 @@
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/doctor/examined_host.h"
+#include "launcher/dump/dump_client.h"
 #include "launcher/page/page_socket.h"
 #include "launcher/page/status_client.h"
 #include "launcher/report/report_command.h"
@@ -128,6 +129,7 @@ int act(const Words& arguments, bool on_virtual_host) {
     case LaunchOptions::Action::status: return show_status(options);
     case LaunchOptions::Action::report: return report_runs(options);
     case LaunchOptions::Action::stacks: return show_stacks(options);
+    case LaunchOptions::Action::dump: return ask_for_dump(options);
   }
   return kFailed;
 }

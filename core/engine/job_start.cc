@@ -125,6 +125,7 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;
   const Config& config = components.config;
+  shared.observer.recorder().identify(components.rank, components.size, job.welcome.job);
   shared.observer.begin({components.rank, components.size, components.host, getpid(), clock.offset_ns,
                          clock.origin_ns, clock.epoch_us},
                         {.fusion_threshold = config.fusion_threshold,

@@ -30,10 +30,17 @@ ProgressEngine::ProgressEngine(RuntimeComponents components, RuntimeState& share
 const Welcome& ProgressEngine::start() {
   job_ = start_job(components_, shared_);
   negotiator_.emplace(job_.node, components_.size, negotiator_settings());
+  note_static_sets();
   cut_where_launcher_tells(job_.welcome.status);
   for (const Envelope& envelope : std::exchange(job_.early, {}))
     negotiator_->receive(envelope.peer, envelope.bytes, clock_now());
   return job_.welcome;
+}
+
+void ProgressEngine::note_static_sets() {
+  ProcessSetId id = kWorld;
+  for (const RankSet& members : members_of(components_.process_sets))
+    shared_.observer.recorder().note_set(++id, members);
 }
 
 Negotiator::Settings ProgressEngine::negotiator_settings() {
@@ -84,7 +91,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
     components_.transport->send(envelope.peer, std::move(envelope.bytes));
     moved = true;
   }
-  for (const std::string& report : negotiator_->take_reports()) log(LogLevel::warning, "stalled: {}", report);
+  tell_stalls();
   if (failed_) return true;  // Plans call nothing any more
   take_plans();
   if (of_waiter && !waiters_may_run()) return true;
@@ -94,6 +101,13 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   notice_unmoved(now);
   shared_.released.add(released_);
   return moved;
+}
+
+void ProgressEngine::tell_stalls() {
+  for (const std::string& report : negotiator_->take_reports()) {
+    log(LogLevel::warning, "stalled: {}", report);
+    if (components_.stalled) components_.stalled();
+  }
 }
 
 bool ProgressEngine::waiters_may_run() const {
@@ -115,7 +129,9 @@ bool ProgressEngine::must_poll() const {
 }
 
 void ProgressEngine::end_in_order() {
-  if (components_.transport && negotiator_->ended() && failure().ok()) components_.transport->end_in_order();
+  const bool in_order = negotiator_->ended() && failure().ok();
+  if (in_order && components_.transport) components_.transport->end_in_order();
+  if (in_order) shared_.observer.recorder().end_in_order();
   cut_where_launcher_tells(failure());
 }
 
@@ -244,11 +260,20 @@ void ProgressEngine::complete(const Plan& plan, std::span<Entry> entries, const 
                                                     title(entry.request()))));
     }
   }
+  if (status.ok()) note_sets(plan);
   if (status.ok() && !traits(plan.operation).moves_data) {
     if (plan.operation == Operation::join) pending_.end_join(plan.process_set);
     for (Entry& entry : entries) entry.handle->result = plan.result;
   }
   complete(entries, status);
+}
+
+void ProgressEngine::note_sets(const Plan& plan) {
+  Recorder& recorder = shared_.observer.recorder();
+  if (plan.operation == Operation::add_process_set)
+    recorder.note_set(static_cast<ProcessSetId>(plan.result), plan.tensors.front().request->members);
+  if (plan.operation == Operation::remove_process_set)
+    recorder.note_set(static_cast<ProcessSetId>(plan.result), {});
 }
 
 void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {

@@ -95,6 +95,9 @@ class ProgressEngine {
   void complete(std::span<Entry> entries, const Status& status);
   void conclude_all(std::span<Entry> entries, const Status& status);
   void complete_all(const Status& status);
+  void note_static_sets();
+  void note_sets(const Plan& plan);
+  void tell_stalls();
   Negotiator::Settings negotiator_settings();
   StallInspector::OwnState own_state(const Asked& asked) const;
 

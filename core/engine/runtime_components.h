@@ -44,6 +44,12 @@ struct RuntimeComponents {
   std::function<std::shared_ptr<std::byte>(int device, std::size_t bytes)> device_memory;
   std::string no_accelerator = "nothing that could reach it";
   std::shared_ptr<RecorderPage> record;  // where others can read what this rank does; none: its own memory
+  // The file that has `record`, for other processes; -1: no file has it.
+  struct RecordFile {
+    int descriptor = -1;
+    std::size_t offset = 0;
+  };
+  RecordFile record_file{};
   // True: the connections of a start end with it, so that a later start of this process hears nothing of
   // it.
   bool start_may_be_repeated = false;
@@ -56,6 +62,8 @@ struct RuntimeComponents {
   // Whether the launcher has told something since the last call; it rings the doorbell then. No function: it
   // has to be asked some times a second.
   std::function<bool()> has_news;
+  // Called when this rank has reported a stall. No function: nobody has to hear of it.
+  std::function<void()> stalled;
   // Ranks that have failed, as a launcher tells of them, each once. No function: the transport alone knows.
   std::function<std::vector<Rank>()> newly_failed;
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody

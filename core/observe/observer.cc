@@ -25,7 +25,6 @@ const std::string& shown_name(const Request& request, std::string&& room = {}) {
 }  // namespace
 
 void Observer::begin(const TraceIdentity& identity, const TuningParameters& parameters) {
-  recorder_.identify(identity.rank);
   metrics_.begin(identity.rank, identity.size, identity.host, parameters.fusion_threshold);
   // Another group of ranks may have another rank 0.
   TrainingRecord& record = TrainingRecord::of_process();
@@ -34,8 +33,7 @@ void Observer::begin(const TraceIdentity& identity, const TuningParameters& para
 }
 
 Flight Observer::submitted(const Request& request) {
-  const auto bytes = static_cast<std::uint64_t>(bytes_of(request));
-  const Flight flight = recorder_.submitted(shown_name(request), to_string(request.operation), bytes);
+  const Flight flight = recorder_.submitted(shown_name(request), request);
   metrics_.last_submission.set(static_cast<std::uint64_t>(flight.submitted_ns));
   if (!timeline_.tracing()) return flight;
   TraceEvent event;
@@ -43,7 +41,7 @@ Flight Observer::submitted(const Request& request) {
   event.operation = request.operation;
   event.time_ns = flight.submitted_ns;
   event.ticket = flight.ticket;
-  event.bytes = bytes;
+  event.bytes = flight.bytes;
   event.set_name(shown_name(request));
   timeline_.push(event);
   return flight;
@@ -55,6 +53,7 @@ void Observer::planned(const Plan& plan) {
 }
 
 void Observer::planned(const Plan& plan, const Flight& flight) {
+  recorder_.planned(flight, plan.number);
   metrics_.last_plan.set(static_cast<std::uint64_t>(planned_ns_));
   metrics_.negotiation.add(planned_ns_ - flight.submitted_ns);
   if (!timeline_.tracing()) return;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -12,6 +13,23 @@ namespace rueda {
 namespace {
 
 using Page = RecorderPage;
+
+// Half a word for each dimension; false where one does not fit.
+template <class Store>
+bool put_shape(const Store& store, const Shape& shape) {
+  std::array<std::uint64_t, Page::kDimensions> dimensions{};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    std::uint64_t& at = dimensions[std::min(i, Page::kDimensions - 1)];
+    at = i < Page::kDimensions ? static_cast<std::uint64_t>(shape[i])
+                               : at * static_cast<std::uint64_t>(shape[i]);
+  }
+  bool fits = true;
+  for (std::size_t i = 0; i < Page::kDimensions; i += 2) {
+    fits = fits && (dimensions[i] | dimensions[i + 1]) >> 32 == 0;
+    store(Page::dimensions + i / 2, dimensions[i] | dimensions[i + 1] << 32);
+  }
+  return fits;
+}
 
 // Stores `text` from word `first` on, as much as `most` bytes allow; gives the length.
 template <class Store>
@@ -50,25 +68,68 @@ void Recorder::use_page(std::shared_ptr<RecorderPage> page) {
   page_.store(given_.get());
 }
 
-void Recorder::identify(Rank rank) { store_word(page_.load()->rank, static_cast<std::uint64_t>(rank)); }
+void Recorder::identify(Rank rank, Rank size, std::uint64_t job) {
+  Page& page = *page_.load();
+  store_word(page.rank, static_cast<std::uint64_t>(rank));
+  store_word(page.job, job);
+  store_word(page.size, static_cast<std::uint64_t>(size));
+}
+
+// A set more than the page has room for stays unknown to its readers.
+void Recorder::note_set(ProcessSetId id, const RankSet& members) {
+  std::array<Page::Set, Page::kSets>& sets = page_.load()->sets;
+  const auto find = [&](std::uint64_t wanted) {
+    return std::ranges::find_if(
+        sets, [&](const Page::Set& set) { return load_word(set.words[Page::set_id]) == wanted; });
+  };
+  auto set = find(id);
+  if (set == sets.end()) set = find(0);
+  if (set == sets.end()) return;
+  std::array<std::uint64_t, Page::kRanksOfSet / 64> bits{};
+  for (const auto& [first, end] : members.ranges())
+    for (Rank rank = first; rank < std::min(end, Page::kRanksOfSet); ++rank)
+      bits[static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << (rank % 64);
+  set->write([&](auto store) {
+    store(Page::set_id, members.empty() ? 0 : id);
+    store(Page::set_count, static_cast<std::uint64_t>(members.count()));
+    for (std::size_t i = 0; i < bits.size(); ++i) store(Page::set_ranks + i, bits[i]);
+  });
+}
+
+void Recorder::end_in_order() { store_word(page_.load()->ended_in_order, 1); }
 
 int Recorder::take_slot() {
   if (free_count_ == 0) return -1;
   const int slot = free_[first_free_];
   first_free_ = (first_free_ + 1) % free_.size();
   --free_count_;
+  forget(load_word(
+      page_.load(std::memory_order_relaxed)->slots[static_cast<std::size_t>(slot)].words[Page::plan]));
   return slot;
 }
 
-Flight Recorder::submitted(const std::string& name, std::string_view operation, std::uint64_t bytes) {
-  const Flight flight{submitted_++, bytes, monotonic_ns(), take_slot()};
+void Recorder::forget(std::uint64_t plan) {
+  std::uint64_t& forgotten = page_.load(std::memory_order_relaxed)->forgotten_plan;
+  if (plan > load_word(forgotten)) store_word(forgotten, plan);
+}
+
+Flight Recorder::submitted(const std::string& name, const Request& request) {
+  const Flight flight{submitted_++, static_cast<std::uint64_t>(bytes_of(request)), monotonic_ns(),
+                      take_slot()};
   if (flight.slot >= 0) {
-    name_slot(name, operation, flight);
+    name_slot(name, request, flight);
   } else {
     count_unrecorded(1);
   }
   store_word(page_.load(std::memory_order_relaxed)->submitted_count, submitted_);
   return flight;
+}
+
+void Recorder::planned(const Flight& flight, std::uint64_t plan) {
+  if (flight.slot < 0) return forget(plan);
+  page_.load(std::memory_order_relaxed)->slots[static_cast<std::size_t>(flight.slot)].write([&](auto store) {
+    store(Page::plan, plan);
+  });
 }
 
 void Recorder::started(const Flight& flight, std::int64_t now_ns) {
@@ -86,7 +147,7 @@ void Recorder::completed(const Flight& flight, bool ok) {
   }
 }
 
-void Recorder::name_slot(const std::string& name, std::string_view operation, const Flight& flight) {
+void Recorder::name_slot(const std::string& name, const Request& request, const Flight& flight) {
   const std::string shortened = name.size() > Page::kNameBytes ? short_name(name, Page::kNameBytes) : "";
   page_.load(std::memory_order_relaxed)->slots[static_cast<std::size_t>(flight.slot)].write([&](auto store) {
     store(Page::ticket, flight.ticket);
@@ -94,11 +155,15 @@ void Recorder::name_slot(const std::string& name, std::string_view operation, co
     store(Page::started, 0);
     store(Page::ended, 0);
     store(Page::bytes, flight.bytes);
-    const std::uint64_t operation_length = put_text(store, Page::operation, operation, Page::kOperationBytes);
+    store(Page::plan, 0);
+    store(Page::process_set, request.process_set | static_cast<std::uint64_t>(request.root) << 32);
+    const bool fits = put_shape(store, request.shape);
     const std::uint64_t name_length =
         put_text(store, Page::name, shortened.empty() ? name : shortened, Page::kNameBytes);
-    store(Page::kind,
-          static_cast<std::uint64_t>(RecordedState::submitted) | operation_length << 8 | name_length << 16);
+    const std::uint64_t dimensions = fits ? std::min(request.shape.size(), Page::kDimensions) : 0xff;
+    store(Page::kind, static_cast<std::uint64_t>(RecordedState::submitted) |
+                          static_cast<std::uint64_t>(request.operation) << 8 | name_length << 16 |
+                          static_cast<std::uint64_t>(request.dtype) << 24 | dimensions << 32);
   });
 }
 

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/control/messages/request.h"
 #include "core/observe/recorder_page.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 
@@ -32,10 +34,15 @@ class Recorder {
   // From now on the page is `page`, which may lie in shared memory; all so far is carried over. Called before
   // the first operation, or not at all: then the page is memory of the Recorder.
   void use_page(std::shared_ptr<RecorderPage> page);
-  void identify(Rank rank);
+  void identify(Rank rank, Rank size, std::uint64_t job);
+  // Its members, from now on; none: the set is no more.
+  void note_set(ProcessSetId id, const RankSet& members);
+  // The job is over, and nothing has failed: nobody need read the page any more.
+  void end_in_order();
 
-  // Whoever submits keeps the Flight, and completes it once.
-  Flight submitted(const std::string& name, std::string_view operation, std::uint64_t bytes = 0);
+  // Whoever submits keeps the Flight, and completes it once. `name`: as it is to be shown.
+  Flight submitted(const std::string& name, const Request& request);
+  void planned(const Flight& flight, std::uint64_t plan);
   void started(const Flight& flight, std::int64_t now_ns = monotonic_ns());
   void completed(const Flight& flight, bool ok);
   void doing(std::string_view activity);  // a string that lives for ever
@@ -49,9 +56,10 @@ class Recorder {
 
  private:
   int take_slot();
-  void name_slot(const std::string& name, std::string_view operation, const Flight& flight);
+  void name_slot(const std::string& name, const Request& request, const Flight& flight);
   void set_state(int slot, RecordedState state, RecorderPage::Word time, std::int64_t now);
   void count_unrecorded(int change);
+  void forget(std::uint64_t plan);
 
   std::array<std::uint16_t, RecorderPage::kSlots> free_;  // a ring; the slot that ended first comes first
   std::size_t first_free_ = 0;

@@ -275,7 +275,7 @@ void Agent::hear_rank(std::uint64_t key) {
   LocalRank& rank = ranks_[key >> 2];
   switch (static_cast<Source>(key & 3)) {
     case Source::line:
-      for (const RankChannel::Request& each : rank.channel().hear()) request(key >> 2, each);
+      for (RankChannel::Request& each : rank.channel().hear()) request(key >> 2, each);
       return;
     case Source::pmi:
       for (const std::string& line : rank.read_pmi())
@@ -358,7 +358,7 @@ void Agent::tell_end(LocalRank& rank, int status) {
   tell(agents::Ended{rank.slot().rank, status, rank.asked(), in_mpi});
 }
 
-void Agent::request(std::size_t number, const RankChannel::Request& request) {
+void Agent::request(std::size_t number, RankChannel::Request& request) {
   using Kind = RankChannel::Request::Kind;
   LocalRank& rank = ranks_[number];
   switch (request.kind) {
@@ -367,6 +367,10 @@ void Agent::request(std::size_t number, const RankChannel::Request& request) {
       if (const std::string* value = values_.get(static_cast<int>(number), request.key))
         rank.channel().tell_value(request.key, *value);
       return;
+    case Kind::recorder:
+      return observer_.take_recorder(rank.slot().rank, std::move(request.file), request.offset,
+                                     request.value);
+    case Kind::stalled: return tell(agents::Stalled{rank.slot().rank});
     case Kind::timelines: return observer_.take_requests(rank.slot().rank, request.file);
     case Kind::training:
       observer_.take_page(rank.slot().rank, request.file);
@@ -405,7 +409,7 @@ void Agent::act_on_time() {
   if (keys_.next_time() && keys_.interrupts_job(Clock::now(), input_.terminal()->modes()))
     tell(agents::KeyTyped{SIGINT});
   observer_.act(Clock::now(), supervisor_);
-  if (state_ == State::clearing && supervisor_.unsent() == 0 &&
+  if (state_ == State::clearing && supervisor_.unsent() == 0 && !observer_.has_answers() &&
       std::ranges::all_of(ranks_, &LocalRank::output_is_over))
     state_ = State::over;
   const bool none_runs = std::ranges::all_of(ranks_, [](const LocalRank& r) { return r.process() == 0; });

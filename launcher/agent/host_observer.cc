@@ -38,16 +38,18 @@ std::string HostObserver::ask_for_timeline(Rank& rank, const std::string& text) 
   return page->write(*request) ? "" : "the path is too long";
 }
 
-RankAnswers::Make HostObserver::answer_to(const agents::Request& request, Rank& rank) {
+RankAnswers::Make HostObserver::answer_to(const agents::Request& request, int number, Rank& rank) {
   if (request.kind == agents::RequestKind::timeline)
     return [words = ask_for_timeline(rank, request.text)] { return words; };
+  if (request.kind == agents::RequestKind::recordings)
+    return [bytes = recordings_.of(number)] { return bytes; };
   if (request.kind == agents::RequestKind::stacks && rank.main_process != 0)
     return [process = rank.main_process, python = rank.python] { return stacks_of(process, python); };
   return [] { return std::string(); };
 }
 
 void HostObserver::ask(const agents::Request& request) {
-  for (auto& [number, rank] : ranks_) answers_.ask(request.number, number, answer_to(request, rank));
+  for (auto& [number, rank] : ranks_) answers_.ask(request.number, number, answer_to(request, number, rank));
 }
 
 void HostObserver::note_main_process(int number, pid_t process, std::shared_ptr<PythonStacks> python) {
@@ -62,6 +64,7 @@ void HostObserver::note_process(int rank, pid_t process) {
 }
 
 void HostObserver::note_end(int number, SupervisorLine& supervisor) {
+  recordings_.note_end(number);
   const auto found = ranks_.find(number);
   if (found == ranks_.end()) return;
   Rank& rank = found->second;

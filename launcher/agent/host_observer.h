@@ -5,15 +5,18 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/agent/host_load.h"
 #include "launcher/agent/rank_answers.h"
 #include "launcher/agent/rank_observer.h"
 #include "launcher/agent/supervisor_line.h"
+#include "launcher/dump/rank_recordings.h"
 #include "launcher/protocol/observation.h"
 #include "launcher/stacks/python_stacks.h"
 #include "launcher/system/descriptor.h"
@@ -32,6 +35,10 @@ class HostObserver {
   void take_page(int rank, const Descriptor& file);
   // The same for its TimelineRequestPage.
   void take_requests(int rank, const Descriptor& file);
+  // The same for a RecorderPage; see RankRecordings.
+  void take_recorder(int rank, Descriptor file, std::uint64_t offset, const std::string& identity) {
+    recordings_.take(rank, std::move(file), offset, identity);
+  }
   void note_process(int rank, pid_t process);
   // The process whose stacks a request means; 0: none. `python`: null where it does not run Python.
   void note_main_process(int rank, pid_t process, std::shared_ptr<PythonStacks> python);
@@ -45,6 +52,7 @@ class HostObserver {
   void act(Clock::time_point now, SupervisorLine& supervisor);
   std::optional<Clock::time_point> next_time() const;
   int descriptor() const { return answers_.descriptor(); }
+  bool has_answers() { return answers_.has_any(); }  // that have not left
 
  private:
   struct Rank {
@@ -55,12 +63,13 @@ class HostObserver {
     std::shared_ptr<PythonStacks> python{};
   };
 
-  static RankAnswers::Make answer_to(const agents::Request& request, Rank& rank);
+  static RankAnswers::Make answer_to(const agents::Request& request, int number, Rank& rank);
   static std::string ask_for_timeline(Rank& rank, const std::string& text);
   void tell_news(Clock::time_point now, SupervisorLine& supervisor);
 
   std::map<int, Rank> ranks_;
   RankAnswers answers_;
+  RankRecordings recordings_;
   HostLoadReader load_;
   GpuWatch gpus_;
   std::chrono::milliseconds interval_{0};

@@ -77,11 +77,18 @@ void RankAnswers::make_answers() {
     if (ending_) return;
     const Question question = std::move(questions_.front());
     questions_.pop_front();
+    makes_one_ = true;
     lock.unlock();
     std::string bytes = made_by(question.make);
     lock.lock();
+    makes_one_ = false;
     keep(question, std::move(bytes));
   }
+}
+
+bool RankAnswers::has_any() {
+  const std::lock_guard lock(mutex_);
+  return makes_one_ || !questions_.empty() || !answers_.empty();
 }
 
 void RankAnswers::act(SupervisorLine& supervisor) {

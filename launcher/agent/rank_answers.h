@@ -36,6 +36,7 @@ class RankAnswers {
   // there are too many others.
   void ask(std::uint32_t number, int rank, Make make);
 
+  bool has_any();                                        // that have not left, or are to be made
   int descriptor() const { return made_one_.number(); }  // readable: act() has something to send
   void act(SupervisorLine& supervisor);
   std::optional<Clock::time_point> next_time() const { return due_; }  // act() is due then, too
@@ -62,6 +63,7 @@ class RankAnswers {
   std::deque<Question> questions_;
   std::deque<Answer> answers_;
   std::size_t bytes_ = 0;  // of the answers
+  bool makes_one_ = false;
   bool ending_ = false;
   std::thread thread_;  // begins with the first question
   std::optional<Clock::time_point> due_;

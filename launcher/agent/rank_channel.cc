@@ -26,6 +26,7 @@ constexpr std::size_t kLongestPacket = 32 << 10;  // as ops/bootstrap/address/ag
 constexpr int kAtOnce = 64;
 constexpr std::string_view kStacks = "stacks ";
 constexpr std::size_t kMostPythons = 8;
+constexpr std::string_view kRecorder = "recorder ";
 
 struct Packet {
   std::string text;
@@ -96,8 +97,21 @@ std::optional<agents::WorkerState> state_from(std::string_view text) {
   return state;
 }
 
-// One of these, "put KEY VALUE" or "get KEY".
+// "recorder OFFSET IDENTITY".
+std::optional<RankChannel::Request> recorder_from(std::string_view text, Descriptor file) {
+  text.remove_prefix(kRecorder.size());
+  const std::size_t end = std::min(text.find(' '), text.size());
+  const std::optional<std::uint64_t> offset = number_from<std::uint64_t>(text.substr(0, end));
+  if (!offset || end == text.size()) return std::nullopt;
+  return RankChannel::Request{.kind = Kind::recorder,
+                              .value = std::string(text.substr(end + 1)),
+                              .file = std::move(file),
+                              .offset = *offset};
+}
+
+// One of these, "stalled", "put KEY VALUE" or "get KEY".
 std::optional<RankChannel::Request> request_from(std::string_view text) {
+  if (text == "stalled") return RankChannel::Request{.kind = Kind::stalled};
   if (const std::optional<agents::WorkerState> state = state_from(text))
     return RankChannel::Request{.kind = Kind::state, .state = *state};
   const bool put = text.starts_with("put ");
@@ -148,6 +162,11 @@ std::vector<RankChannel::Request> RankChannel::hear() {
     if (packet.text.starts_with(kStacks) && packet.file)
       take_python(packet.sender, std::string_view(packet.text).substr(kStacks.size()),
                   std::move(packet.file));
+    if (packet.file && packet.text.starts_with(kRecorder)) {
+      if (auto request = recorder_from(packet.text, std::move(packet.file)))
+        requests.push_back(std::move(*request));
+      continue;
+    }
     if (std::optional<Request> request = request_from(packet.text)) requests.push_back(std::move(*request));
   }
   return requests;

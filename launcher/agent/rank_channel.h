@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ namespace rueda {
 //                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed
 //                   GENERATION", "state"; with a descriptor of the process's memory: "training", its
 //                   TrainingPage; "requests", its TimelineRequestPage; "stacks SIGNAL", the file of a
-//                   PythonStacks
+//                   PythonStacks; "recorder OFFSET IDENTITY", a RecorderPage (RankRecordings); "stalled":
+//                   ranks wait for others in vain
 //   to the rank     "lost RANK WORDS", "value KEY VALUE"; of an elastic job: "generation NUMBER WORKERS.",
 //                   "joiners 0" or "joiners 1"
 // The rank may be any program: all it says is checked, and nothing here waits for it. Owned by the agent's
@@ -29,12 +31,13 @@ namespace rueda {
 class RankChannel {
  public:
   struct Request {
-    enum class Kind { put, get, state, training, timelines };
+    enum class Kind { put, get, state, training, timelines, recorder, stalled };
     Kind kind = Kind::get;
     std::string key{};
     std::string value{};
     agents::WorkerState state{};  // its worker is not known here
     Descriptor file{};            // of memory; may be any file
+    std::uint64_t offset = 0;     // there, of a RecorderPage; `value` says whose it is
   };
 
   RankChannel();  // throws std::system_error

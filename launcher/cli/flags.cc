@@ -102,7 +102,10 @@ constexpr std::array kFlags{
          "serve the live page of the job there, 0: on a free port; it is on 127.0.0.1 and a free port unless "
          "this says "
          "otherwise, and who has its address with the token can see the job; needs no other program"},
-    Flag{Kind::own, "no-page", "", "no page, no --status and no --stacks"},
+    Flag{Kind::own, "no-page", "", "no page, no --status, no --stacks and no --dump"},
+    Flag{Kind::own, "dump-folder", "FOLDER",
+         "write such a dump (--dump) into a new folder there when a rank is lost, and when ranks wait for "
+         "others in vain"},
     Flag{Kind::own, "stop-after", "TIME",
          "send SIGTERM to the ranks after 90s, 10m, 2h, so that they may save and end (--grace); they decide "
          "the status"},
@@ -138,6 +141,10 @@ constexpr std::array kFlags{
          "show where each rank of a running job is, in Python and C++: --stacks [PID], as --status; ranks "
          "whose main threads are at the same place are one group, and the smallest group comes first; with "
          "--verbose all threads"},
+    Flag{Kind::own, "dump", "",
+         "write down what each rank of a running job of this user is doing, and its last operations: --dump "
+         "[PID], with ruedarun's process number. The new folder has job.txt for people, and files for "
+         "torchfrtrace of PyTorch"},
     Flag{Kind::own, "json", "", "print it as JSON: with --doctor, --status or --stacks"},
     Flag{Kind::own, "merge-timeline", "OUT",
          "make one timeline OUT of the FILES that ranks have written; starts nothing"},

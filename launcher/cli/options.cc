@@ -264,6 +264,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (options.action == Action::merge_timeline && options.command.empty())
     throw UsageError("say which timelines to merge: ruedarun --merge-timeline OUT FILES...");
   if (options.action == Action::doctor) settle_virtual_hosts(options);
+  if (options.action == Action::dump) settle_dump(options);
   if (options.action == Action::status || options.action == Action::stacks ||
       (options.json && options.action != Action::doctor))
     settle_status(options);

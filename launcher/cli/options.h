@@ -34,7 +34,8 @@ struct LaunchOptions {
     doctor,
     status,
     report,
-    stacks
+    stacks,
+    dump
   };
   enum class Launcher { own, hydra };
   enum class Label { none, rank, host };
@@ -73,6 +74,7 @@ struct LaunchOptions {
   Report report;
   bool json = false;                        // of what an action prints
   std::string output_folder;                // empty: no files
+  std::string dump_folder;                  // the same, of the operations of ranks that are lost or wait
   Label label = Label::rank;                // before each line
   Terminal terminal = Terminal::automatic;  // of rank 0
   bool prefix_time = false;
@@ -88,7 +90,8 @@ struct LaunchOptions {
   std::map<std::string, Given> settings;   // by name, without RUEDA_
   std::vector<std::string> notes;          // for the user: what is ignored, and why
   std::string merged_timeline;             // the file to make
-  // PROGRAM ARGS..., the timelines to merge, a process of --status, or the summaries of --report.
+  // PROGRAM ARGS..., the timelines to merge, a process of --status, --stacks or --dump, or the summaries of
+  // --report.
   std::vector<std::string> command;
 };
 

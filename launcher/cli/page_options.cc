@@ -62,6 +62,10 @@ void take_summaries(LaunchOptions& options) {
         "--labels gives {} names for {} summaries; give one for each, in their order", labels, words.size()));
 }
 
+bool is_one_process(const std::vector<std::string>& words) {
+  return words.size() == 1 && number_from<int>(words.front()).value_or(0) > 0;
+}
+
 }  // namespace
 
 const std::map<std::string_view, SetFlag>& page_flags() {
@@ -72,8 +76,15 @@ const std::map<std::string_view, SetFlag>& page_flags() {
       {"report", [](LaunchOptions& o, const std::string& text) { o.report.file = text; }},
       {"labels", refuse_labels},
       {"stacks", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::stacks; }},
+      {"dump", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::dump; }},
+      {"dump-folder", [](LaunchOptions& o, const std::string& text) { o.dump_folder = text; }},
       {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }}};
   return table;
+}
+
+void settle_dump(const LaunchOptions& options) {
+  if (!options.command.empty() && !is_one_process(options.command))
+    throw UsageError("--dump takes the process number of one ruedarun: ruedarun --dump [PID]");
 }
 
 void settle_status(LaunchOptions& options) {
@@ -82,9 +93,7 @@ void settle_status(LaunchOptions& options) {
     throw UsageError("--json needs --status, --stacks or --doctor; see ruedarun --help");
   if (std::erase(options.command, "--json") > 0) options.json = true;
   if (is_stacks && std::erase(options.command, "--verbose") > 0) options.verbose = true;
-  const bool is_process =
-      options.command.size() == 1 && number_from<int>(options.command.front()).value_or(0) > 0;
-  if (options.command.empty() || is_process) return;
+  if (options.command.empty() || is_one_process(options.command)) return;
   throw UsageError(fmt::format("{0} takes the process number of one ruedarun: ruedarun {0} [PID] [--json]{1}",
                                is_stacks ? "--stacks" : "--status", is_stacks ? " [--verbose]" : ""));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of the page of a job, of --status, --stacks and --report.
+// The flags of the page of a job, of --status, --stacks, --dump and --report.
 #pragma once
 
 #include <map>
@@ -14,6 +14,8 @@ const std::map<std::string_view, SetFlag>& page_flags();
 // What stands behind --status or --stacks: a process number, --json, --verbose, or nothing. Throws
 // UsageError.
 void settle_status(LaunchOptions& options);
+// The same behind --dump, without --json.
+void settle_dump(const LaunchOptions& options);
 
 // What stands behind --report: summaries and their labels, or a job. Throws UsageError.
 void settle_report(LaunchOptions& options);

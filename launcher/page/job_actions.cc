@@ -98,7 +98,7 @@ void JobActions::begin(Inquiry inquiry, EventFeed& feed, Time now) {
     case Inquiry::status:
     case Inquiry::metrics: return;
     case Inquiry::stacks: return request(inquiry, agents::RequestKind::stacks, "", now);
-    case Inquiry::dump: return request(inquiry, agents::RequestKind::recordings, "", now);
+    case Inquiry::dump: return begin_dump(feed);
     case Inquiry::timeline: return begin_timeline(feed, now);
     case Inquiry::stop:
       surroundings_.stop();
@@ -106,6 +106,18 @@ void JobActions::begin(Inquiry inquiry, EventFeed& feed, Time now) {
                         "the ranks are asked to save and to stop, at the wish of somebody who watches");
       return feed.answer(inquiry, text_of({{"asked", true}}));
   }
+}
+
+void JobActions::begin_dump(EventFeed& feed) {
+  if (dumps_) return;
+  dumps_ = true;
+  surroundings_.dump([this, &feed](const WrittenDump& dump) {
+    dumps_ = false;
+    feed.answer(Inquiry::dump,
+                dump.error.empty()
+                    ? text_of({{"folder", dump.folder}, {"files", dump.files}, {"summary", dump.summary}})
+                    : error(dump.error));
+  });
 }
 
 // Ranks hear of it at different times, and none may have passed the first step by then.
@@ -132,11 +144,10 @@ void JobActions::begin_timeline(EventFeed& feed, Time now) {
           agents::timeline_request_text({awaited_->first, awaited_->last, awaited_->file}), now);
 }
 
-// Of living ranks; what a rank has recorded outlives it.
+// Of living ranks.
 void JobActions::request(Inquiry inquiry, agents::RequestKind kind, std::string text, Time now) {
   std::map<int, int> asked = ranks_;
-  if (kind != agents::RequestKind::recordings)
-    std::erase_if(asked, [this](const auto& each) { return ended_.contains(each.first); });
+  std::erase_if(asked, [this](const auto& each) { return ended_.contains(each.first); });
   const agents::Request request = requests_.begin(kind, std::move(text), asked, now);
   pending_[inquiry] = request.number;
   surroundings_.tell(request);

@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/dump/job_dumps.h"
 #include "launcher/page/event_feed.h"
 #include "launcher/page/rank_requests.h"
 #include "launcher/protocol/agent_message.h"
@@ -28,9 +29,10 @@ class JobActions {
   struct Surroundings {
     std::function<void(const agents::Message&)> tell;                           // all agents
     std::function<void(const std::string& kind, const std::string& text)> say;  // as an event of the job
-    std::function<void()> stop;             // asks the ranks to save and to end
-    std::function<nlohmann::json()> ranks;  // "ranks" of JobView::status()
-    std::string folder;                     // for files
+    std::function<void()> stop;                  // asks the ranks to save and to end
+    std::function<nlohmann::json()> ranks;       // "ranks" of JobView::status()
+    std::string folder;                          // for files
+    std::function<void(JobDumps::Done)> dump{};  // makes one
   };
   explicit JobActions(Surroundings surroundings) : surroundings_(std::move(surroundings)) {}
 
@@ -41,7 +43,7 @@ class JobActions {
 
   // Begins what is wanted, and answers what is complete. `knows_steps`: the ranks have been heard.
   void act(EventFeed& feed, const EventFeed::Wanted& wanted, bool knows_steps, Time now);
-  bool is_busy() const { return !pending_.empty() || !made_.empty() || awaited_.has_value(); }
+  bool is_busy() const { return !pending_.empty() || !made_.empty() || awaited_.has_value() || dumps_; }
 
  private:
   // The steps of a job that is watched.
@@ -59,6 +61,7 @@ class JobActions {
   };
 
   void begin(Inquiry inquiry, EventFeed& feed, Time now);
+  void begin_dump(EventFeed& feed);
   void begin_timeline(EventFeed& feed, Time now);
   void request(Inquiry inquiry, agents::RequestKind kind, std::string text, Time now);
   void give_answers(EventFeed& feed, Time now);
@@ -74,6 +77,7 @@ class JobActions {
   std::map<Inquiry, std::uint32_t> pending_;          // numbers of their requests
   std::map<Inquiry, std::future<std::string>> made_;  // by threads: long answers
   std::optional<Timeline> awaited_;
+  bool dumps_ = false;  // somebody waits for a dump
 };
 
 }  // namespace rueda

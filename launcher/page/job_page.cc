@@ -58,23 +58,33 @@ JobView::Facts facts_of(const LaunchOptions& options) {
 
 std::unique_ptr<JobPage> JobPage::of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
                                          Supervision supervision) {
-  const bool has_report = !options.report.file.empty();
-  if (!options.page.is_wanted && !has_report) return nullptr;
+  const bool writes = !options.report.file.empty() || !options.dump_folder.empty();
+  if (!options.page.is_wanted && !writes) return nullptr;
   std::unique_ptr<JobPage> page(new JobPage(options, hosts, std::move(supervision)));
   if (options.page.is_wanted) page->serve(options);
-  return page->on_port_ || page->on_socket_ || has_report ? std::move(page) : nullptr;
+  return page->on_port_ || page->on_socket_ || writes ? std::move(page) : nullptr;
 }
 
 JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision)
     : supervision_(std::move(supervision)),
       shows_line_(options.page.is_given || ::isatty(STDERR_FILENO) == 1),
+      command_(fmt::format("{}", fmt::join(options.command, " "))),
       view_(facts_of(options)),
+      dumps_(options.dump_folder,
+             {.tell = [this](const agents::Message& message) { supervision_.tell(std::nullopt, message); },
+              .facts = [this] { return facts_of_dump(); },
+              .say =
+                  [this](const std::string& text) {
+                    supervision_.say("ruedarun: " + text);
+                    view_.note_event("dump", -1, text, Clock::now());
+                  }}),
       actions_({.tell = [this](const agents::Message& message) { supervision_.tell(std::nullopt, message); },
                 .say = [this](const std::string& kind,
                               const std::string& text) { view_.note_event(kind, -1, text, Clock::now()); },
                 .stop = supervision_.stop,
                 .ranks = [this] { return view_.status(Clock::now()).at("ranks"); },
-                .folder = std::filesystem::current_path().string()}),
+                .folder = std::filesystem::current_path().string(),
+                .dump = [this](JobDumps::Done done) { dumps_.ask(std::move(done), Clock::now()); }}),
       report_{.path = options.report.file, .speeds = {}, .html = {}} {
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     view_.add_host(hosts[host].host);
@@ -128,11 +138,13 @@ void JobPage::note_ready(int host) {
 
 void JobPage::note_started(int host, const agents::Started& started) {
   view_.started(started.rank, host, started.process);
+  dumps_.note_started(started.rank, host);
   actions_.note_started(started.rank, host);
 }
 
 void JobPage::note_ended(int rank, bool is_lost, const std::string& words) {
   actions_.note_ended(rank);
+  if (is_lost) dumps_.on_occasion(words, Clock::now());
   view_.ended(rank, is_lost, words, Clock::now());
 }
 
@@ -145,7 +157,11 @@ void JobPage::note_generation(const Generation& generation) {
 
 void JobPage::hear(int host, const agents::Message& message) {
   const auto now = Clock::now();
-  if (const auto* part = std::get_if<agents::AnswerPart>(&message)) actions_.hear(host, *part);
+  if (const auto* part = std::get_if<agents::AnswerPart>(&message)) {
+    actions_.hear(host, *part);
+    dumps_.hear(host, *part);
+  }
+  if (std::holds_alternative<agents::Stalled>(message)) dumps_.on_occasion("ranks wait for others", now);
   if (const auto* observed = std::get_if<agents::Observed>(&message)) {
     view_.hear(host, *observed, now);
     actions_.note_step(observed->step, now);
@@ -154,6 +170,14 @@ void JobPage::hear(int host, const agents::Message& message) {
     view_.hear(host, *load, now);
     if (watch_) ++watch_->heard;
   }
+}
+
+DumpFacts JobPage::facts_of_dump() const {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  DumpFacts facts{
+      .command = command_, .process = ::getpid(), .reason = "", .unix_seconds = now.count(), .ranks = {}};
+  for (const int rank : dumps_.ranks()) facts.ranks[rank] = supervision_.words_for(rank);
+  return facts;
 }
 
 void JobPage::begin_watch(Clock::time_point now, bool is_for_report) {
@@ -186,7 +210,13 @@ void JobPage::publish(Clock::time_point now) {
   if (!update.is_null()) feed_.publish(event("update", update));
 }
 
+std::optional<JobPage::Clock::time_point> JobPage::next_time() const {
+  const auto dump = dumps_.next_time();
+  return due_ && dump ? std::min(*due_, *dump) : due_ ? due_ : dump;
+}
+
 void JobPage::act(Clock::time_point now, bool is_asked) {
+  dumps_.act(now);
   if (!is_asked && (!due_ || now < *due_)) return;
   const EventFeed::Wanted wanted = feed_.take_wanted();
   const bool wants = wanted.watched || wanted.inquiries.any() || actions_.is_busy();
@@ -214,6 +244,7 @@ void JobPage::act(Clock::time_point now, bool is_asked) {
 }
 
 void JobPage::finish(int exit_status) {
+  dumps_.finish();
   const auto now = Clock::now();
   view_.job_ended(exit_status, now);
   if (watch_) {

@@ -11,6 +11,7 @@
 
 #include "core/control/membership/generation.h"
 #include "launcher/cli/options.h"
+#include "launcher/dump/job_dumps.h"
 #include "launcher/job/placement.h"
 #include "launcher/page/event_feed.h"
 #include "launcher/page/job_actions.h"
@@ -22,14 +23,17 @@
 namespace rueda {
 
 // Purpose: lets agents tell of their ranks while somebody watches, and gives the watchers what is new, five
-// times a second. It passes their wishes on. Nothing is sent, and nothing is due, while nobody does. Owned by
-// the main thread of the supervisor; lives as long as the job.
+// times a second. It passes their wishes on. Nothing is sent, and nothing is due, while nobody does. Dumps
+// have other occasions, too (JobDumps): for these there may be a page without a server. Owned by the main
+// thread of the supervisor; lives as long as the job.
 class JobPage {
  public:
   using Clock = std::chrono::steady_clock;
   struct Supervision {
     std::function<void(std::optional<int> host, const agents::Message&)> tell;  // no host: all of them
     std::function<void()> stop;  // asks the ranks to save and to end
+    std::function<void(const std::string& line)> say;
+    std::function<std::string(int rank)> words_for;  // "rank 2 (process 17 on node3) was killed by ..."
   };
 
   // Null where the user wants neither page nor report, or where no port is free. Throws UsageError where the
@@ -47,13 +51,14 @@ class JobPage {
   void note_ready(int host);  // its agent has come
   void note_started(int host, const agents::Started& started);
   void note_ended(int rank, bool is_lost, const std::string& words);
+  void note_gone(int host) { dumps_.note_gone(host); }  // its agent
   void note_generation(const Generation& generation);
-  // Observed, HostLoad or AnswerPart of that host; other messages are none of its business.
+  // Observed, HostLoad, AnswerPart or Stalled of that host; other messages are none of its business.
   void hear(int host, const agents::Message& message);
 
   // Due at next_time(), and when descriptor() is readable: then somebody asks.
   void act(Clock::time_point now, bool is_asked);
-  std::optional<Clock::time_point> next_time() const { return due_; }
+  std::optional<Clock::time_point> next_time() const;
   int descriptor() const { return feed_.descriptor(); }
   // The job is over. Those who watch are told, within a moment.
   void finish(int exit_status);
@@ -63,6 +68,7 @@ class JobPage {
  private:
   JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision);
   void serve(const LaunchOptions& options);
+  DumpFacts facts_of_dump() const;
   void begin_watch(Clock::time_point now, bool is_for_report);
   void end_watch(Clock::time_point now);
   void publish(Clock::time_point now);
@@ -86,8 +92,10 @@ class JobPage {
 
   const Supervision supervision_;
   const bool shows_line_;
+  const std::string command_;
   EventFeed feed_;
   JobView view_;
+  JobDumps dumps_;
   JobActions actions_;
   std::unique_ptr<PageServer> on_port_;
   std::unique_ptr<PageServer> on_socket_;

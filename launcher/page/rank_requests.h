@@ -28,6 +28,9 @@ class RankRequests {
   static constexpr std::chrono::seconds kLongest{10};
   static constexpr std::size_t kMostBytes = 4 << 20;  // of a rank's answer
 
+  // Requests are numbered from `first` + 1 on: two of this class in one job need different numbers.
+  explicit RankRequests(std::uint32_t first = 0) : last_(first) {}
+
   // A request to `ranks`, with their hosts. The message is for the agents of these.
   agents::Request begin(agents::RequestKind kind, std::string text, const std::map<int, int>& ranks,
                         Time now);
@@ -47,7 +50,7 @@ class RankRequests {
   };
 
   std::map<std::uint32_t, Pending> pending_;
-  std::uint32_t last_ = 0;
+  std::uint32_t last_;
 };
 
 }  // namespace rueda

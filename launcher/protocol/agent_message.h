@@ -204,7 +204,7 @@ using Message =
                  SendSignal, PassOn, HoldOutput, Input, InputTaken, JobOver, Resize, KeyTyped, NoTerminal,
                  Credit, StartWorker, WorkerState, EndWorker, Retire, ChangeDue, HostLeaves, NewGeneration,
                  Examine, HostFacts, AskTime, TellTime, ReachHosts, Reached, MeasureLink, LinkMeasured, Watch,
-                 Observed, HostLoad, Request, AnswerPart>;
+                 Observed, HostLoad, Request, AnswerPart, Stalled>;
 
 // The cost of the messages that an agent may send before ruedarun has taken them. So many fit into the buffer
 // of a socket.

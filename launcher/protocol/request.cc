@@ -71,4 +71,11 @@ void read(Reader& reader, AnswerPart& message) {
   message.bytes = get_text(reader, kLongestPart);
 }
 
+void write(Writer& writer, const Stalled& message) { writer.put(message.rank); }
+
+void read(Reader& reader, Stalled& message) {
+  message.rank = reader.get<std::int32_t>();
+  if (message.rank < 0 || message.rank >= kMostRanks) reader.fail();
+}
+
 }  // namespace rueda::agents

@@ -39,6 +39,12 @@ struct AnswerPart {
   bool operator==(const AnswerPart&) const = default;
 };
 
+// Agent to ruedarun: a rank has found that ranks wait for others in vain.
+struct Stalled {
+  std::int32_t rank = 0;
+  bool operator==(const Stalled&) const = default;
+};
+
 // The text of a request for a timeline: "FIRST LAST PATH".
 std::string timeline_request_text(const TimelineRequest& request);
 // Nothing where `text` is none.
@@ -48,5 +54,7 @@ void write(Writer& writer, const Request& message);
 void read(Reader& reader, Request& message);
 void write(Writer& writer, const AnswerPart& message);
 void read(Reader& reader, AnswerPart& message);
+void write(Writer& writer, const Stalled& message);
+void read(Reader& reader, Stalled& message);
 
 }  // namespace rueda::agents

@@ -67,7 +67,14 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
                                  [this](std::optional<int> host, const agents::Message& message) {
                                    host ? agents_.tell(*host, message) : agents_.tell_all(message);
                                  },
-                             .stop = [this] { end_.ask_now(); }})) {
+                             .stop = [this] { end_.ask_now(); },
+                             .say = [this](const std::string& line) { output_.say(line); },
+                             .words_for =
+                                 [this](int rank) {
+                                   return job_.has_ended(rank)
+                                              ? words_for(rank)
+                                              : fmt::format("rank {} ({})", rank, job_.process_of(rank));
+                                 }})) {
   if (options_.elastic.least > 0)
     elastic_.emplace(
         options_,
@@ -275,6 +282,7 @@ void Supervisor::agent_gone(int host) {
   const std::string& name = hosts_[static_cast<std::size_t>(host)].host;
   const std::string why = fmt::format("the agent on {} has gone", name);
   if (elastic_) elastic_->host_gone(host);
+  if (page_) page_->note_gone(host);
   for (const int rank : job_.note_gone(host)) fail(rank);
   if (early && !end_.agents_know() && !end_.has_begun()) cannot_start(host, why);  // else it was told to go
 }

@@ -20,8 +20,8 @@ struct StackGroup {
 // Of ranks as in stacks_of_ranks(): the smallest group first. Ranks with Python are compared by that.
 std::vector<StackGroup> stack_groups(const nlohmann::json& ranks);
 
-// {"groups", "ranks", "silent", "notes"} of the answers of ranks. Each one should be what launcher/stacks tells of a
-// process; of another text the note says that. `silent` have not answered. `known`: "ranks" of
+// {"groups", "ranks", "silent", "notes"} of the answers of ranks. Each one should be what launcher/stacks
+// tells of a process; of another text the note says that. `silent` have not answered. `known`: "ranks" of
 // JobView::status(), for names, phases and steps.
 nlohmann::json stacks_of_ranks(const std::map<int, std::string>& answers, const std::vector<int>& silent,
                                const nlohmann::json& known);

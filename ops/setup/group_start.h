@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/base/time.h"
 #include "core/engine/runtime.h"
@@ -19,6 +21,8 @@ struct GroupStart {
   Duration start_timeout{};  // for the other ranks to come
   // Whether nobody waits for this start any more; it ends with an error then. No function: somebody does.
   std::function<bool()> unwanted;
+  std::string name{};         // for people
+  std::vector<Rank> ranks{};  // its ranks among those of the job; empty: they are not known
 };
 
 // Waits until all ranks of the group are there. Settings are those of the environment. Files that they name,

@@ -17,6 +17,7 @@
 #include "ops/bootstrap/elastic_worker.h"
 #include "ops/setup/defaults.h"
 #include "ops/setup/group_start.h"
+#include "ops/setup/shown_record.h"
 #include "rueda/rueda.h"
 #include "rueda/store.h"
 
@@ -72,6 +73,7 @@ void start(const RankLists& process_sets, const MakeComponents& make) {
     RuntimeComponents components = make(config);
     components.process_sets = process_sets;
     prepare(components);
+    ops::show_record(components, "", components.started_as);
     const bool elastic = components.elastic;
     if (elastic) ElasticWorker::of_this_process()->ring_for_news(components.doorbell);
     init(std::move(components));
@@ -141,6 +143,7 @@ std::unique_ptr<Runtime> ops::start_group(const GroupStart& start) {
   if (!alone) config.timeline = config.metrics_file = config.autotune_log = "";
   RuntimeComponents components = ops::components_for(launch_over(shown, start.rank, start.size), config, {});
   components.superseded = start.unwanted;
+  show_record(components, start.name, start.ranks);
   if (alone) {
     prepare(components);
   } else {

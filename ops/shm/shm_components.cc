@@ -42,6 +42,7 @@ SharedMemory add_shared_memory(RuntimeComponents& components, std::size_t slots)
     components.doorbell =
         std::make_shared<EventCount>(std::shared_ptr<EventCountWord>(made.segment, &own.doorbell));
     components.record = std::shared_ptr<RecorderPage>(made.segment, &own.record);
+    components.record_file = {made.segment->handle().file, offsetof(SegmentContents, record)};
   }
 
   const Rank rank = components.rank;

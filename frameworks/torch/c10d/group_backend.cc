@@ -15,13 +15,19 @@ namespace rueda {
 namespace {
 
 std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                       const std::string& group, std::chrono::milliseconds timeout,
+                                       const GroupNames& names, std::chrono::milliseconds timeout,
                                        const StartGroup& start) {
   try {
-    return start({std::make_shared<GroupStore>(store, group), rank, size, timeout, {}});
+    return start({.store = std::make_shared<GroupStore>(store, names.group),
+                  .rank = rank,
+                  .size = size,
+                  .start_timeout = timeout,
+                  .unwanted = {},
+                  .name = fmt::format("group {}", names.group),
+                  .ranks = {names.ranks.begin(), names.ranks.end()}});
   } catch (const Error& error) {
     C10_THROW_ERROR(DistBackendError,
-                    fmt::format("rueda: the group '{}' does not begin: {}", group, error.what()));
+                    fmt::format("rueda: the group '{}' does not begin: {}", names.group, error.what()));
   }
 }
 
@@ -30,8 +36,8 @@ std::unique_ptr<Runtime> start_runtime(const c10::intrusive_ptr<c10d::Store>& st
 GroupBackend::GroupBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
                            std::chrono::milliseconds timeout, const StartGroup& start)
     : Backend(rank, size),
-      operations_(start_runtime(store, rank, size, names.group, timeout, start), store, rank, size, names,
-                  timeout, start),
+      operations_(start_runtime(store, rank, size, names, timeout, start), store, rank, size, names, timeout,
+                  start),
       store_(store) {
   init();
 }

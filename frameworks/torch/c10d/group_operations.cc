@@ -67,9 +67,10 @@ std::optional<at::Device> device_of(const Submission& submission) {
 
 // A group of `runtime`'s ranks, with its messages.
 std::shared_ptr<GroupJob> add_job(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
-                                  StartGroup start) {
+                                  const GroupNames& names, StartGroup start) {
   const Topology& topology = runtime->topology();
   auto messages = std::make_unique<PointToPoint>(store, topology.rank, topology.size,
+                                                 PointToPoint::Names{names.group, names.ranks},
                                                  topology.local_size < topology.size, std::move(start));
   return GroupJobs::of_process().add(std::move(runtime), std::move(messages));
 }
@@ -115,7 +116,7 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
       titles_(names_.backend),
       timeout_(timeout.count()),
       record_(names_.group, names_.ranks, rank),
-      job_(add_job(std::move(runtime), store, std::move(start))) {}
+      job_(add_job(std::move(runtime), store, names_, std::move(start))) {}
 
 GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wishes of those who watch the job: a timeline of some steps, and a good end.
+// Wishes of those who watch the job: a timeline of some steps, a dump, and a good end.
 import { byId, setText } from "./dom.js";
 import { count } from "./words.js";
 
@@ -23,6 +23,7 @@ export class Actions {
   constructor() {
     byId("timeline-now").addEventListener("click", () => this.make("timeline-now", `timeline?steps=${kSteps}`, ({ file, first_step, last_step, refusals }) =>
       `Steps ${count(first_step)} to ${count(last_step)} go to ${file}.${refusals.length ? ` Without ${refusals.join("; ")}.` : ""}`));
+    byId("dump-now").addEventListener("click", () => this.make("dump-now", "dump", ({ folder, summary }) => `${folder}\n\n${summary}`));
     const dialog = byId("stop-dialog");
     byId("stop-now").addEventListener("click", () => dialog.showModal());
     byId("stop-not").addEventListener("click", () => dialog.close());
@@ -45,6 +46,6 @@ export class Actions {
 
   end() {
     this.ended = true;
-    byId("timeline-now").disabled = byId("stop-now").disabled = true;
+    for (const button of ["timeline-now", "dump-now", "stop-now"]) byId(button).disabled = true;
   }
 }

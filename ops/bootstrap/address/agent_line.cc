@@ -86,6 +86,10 @@ void AgentLine::tell_joined() {
   hand_over("requests", TimelineRequests::of_process().descriptor());
 }
 
+void AgentLine::show_recorder(int descriptor, std::size_t offset, const std::string& identity) {
+  if (socket_) hand_over(fmt::format("recorder {} {}", offset, identity), descriptor);
+}
+
 void AgentLine::hand_over(std::string_view packet, int descriptor) {
   send_with(socket_.number(), packet, descriptor);
 }

@@ -41,6 +41,10 @@ class AgentLine {
 
   // This process calls init(): signals for the rank are for it. The agent gets the page of its training.
   void tell_joined();
+  // The agent may read the RecorderPage at `offset` of that file. `identity`: the page's, in words.
+  void show_recorder(int descriptor, std::size_t offset, const std::string& identity);
+  // This process has found that ranks wait for others in vain.
+  void tell_stall() { tell("stalled"); }
   // It has begun MPI, which hears of failed ranks by SIGUSR1.
   void tell_mpi() { tell("mpi"); }
 

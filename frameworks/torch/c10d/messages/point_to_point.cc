@@ -12,11 +12,12 @@
 
 namespace rueda {
 
-PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool several_hosts,
-                           StartGroup start)
+PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Names names,
+                           bool several_hosts, StartGroup start)
     : store_(std::move(store)),
       rank_(rank),
       size_(size),
+      names_(std::move(names)),
       several_hosts_(several_hosts),
       start_group_(std::move(start)),
       sends_(store_, rank, size, several_hosts) {}
@@ -111,7 +112,14 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
   if (!pair) {
     const auto [lower, higher] = std::minmax(rank_, peer);
     auto store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("pair-{}-{}", lower, higher), store_);
-    pair = std::make_unique<RankPair>(std::move(store), rank_, peer, start_group_, start_timeout);
+    const auto rank_of_job = [&](int rank) {
+      return static_cast<Rank>(names_.ranks.at(static_cast<std::size_t>(rank)));
+    };
+    pair = std::make_unique<RankPair>(
+        std::move(store), rank_, peer, start_group_, start_timeout,
+        RankPair::Names{
+            fmt::format("messages of group {} between its ranks {} and {}", names_.group, lower, higher),
+            {rank_of_job(lower), rank_of_job(higher)}});
   }
   return *pair;
 }

@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
+#include <vector>
 
 #include "core/base/time.h"
 #include "frameworks/torch/c10d/messages/rank_pair.h"
@@ -25,8 +27,14 @@ namespace rueda {
 // sent, and lets the pair receive. Any thread; guarded by the mutex.
 class PointToPoint {
  public:
+  // The group as others know it, and its ranks in the job.
+  struct Names {
+    std::string group;
+    std::vector<std::uint64_t> ranks;
+  };
+
   // `several_hosts`: not all ranks share memory.
-  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, bool several_hosts,
+  PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Names names, bool several_hosts,
                StartGroup start);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
@@ -62,6 +70,7 @@ class PointToPoint {
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const int size_;
+  const Names names_;
   const bool several_hosts_;
   const StartGroup start_group_;
   std::mutex mutex_;

@@ -11,12 +11,13 @@
 namespace rueda {
 
 RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, StartGroup start,
-                   Duration start_timeout)
+                   Duration start_timeout, Names names)
     : store_(std::move(store)),
       rank_(rank),
       peer_(peer),
       start_group_(std::move(start)),
       start_timeout_(start_timeout),
+      names_(std::move(names)),
       thread_([this] { run(); }) {}
 
 RankPair::~RankPair() {
@@ -88,8 +89,13 @@ bool RankPair::start() {
   std::unique_ptr<Runtime> runtime;
   Status failure;
   try {
-    runtime = start_group_({std::make_shared<GroupStore>(store_, in_words()), rank_ < peer_ ? 0 : 1, 2,
-                            start_timeout_, [this] { return ending_.load(); }});
+    runtime = start_group_({.store = std::make_shared<GroupStore>(store_, in_words()),
+                            .rank = rank_ < peer_ ? 0 : 1,
+                            .size = 2,
+                            .start_timeout = start_timeout_,
+                            .unwanted = [this] { return ending_.load(); },
+                            .name = names_.words,
+                            .ranks = names_.ranks});
   } catch (const Error& error) {
     failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
   }

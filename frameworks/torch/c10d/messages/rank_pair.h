@@ -29,9 +29,15 @@ namespace rueda {
 // guarded by the mutex.
 class RankPair {
  public:
+  // As others know it: in words, and its two ranks in the job.
+  struct Names {
+    std::string words;
+    std::vector<Rank> ranks;
+  };
+
   // `store`: of this pair alone. `rank` and `peer`: in the group.
   RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, StartGroup start,
-           Duration start_timeout);
+           Duration start_timeout, Names names);
   ~RankPair();
   RankPair(const RankPair&) = delete;
   RankPair& operator=(const RankPair&) = delete;
@@ -79,6 +85,7 @@ class RankPair {
   const int peer_;
   const StartGroup start_group_;
   const Duration start_timeout_;
+  const Names names_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<Runtime> runtime_;  // null before the start, and if it has failed

@@ -77,6 +77,8 @@ TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
         Words{"--report", "/none/out.html", "-np", "1", "prog"}, Words{"--report", "out.html", "prog"},
         Words{"--doctor", "--report", "out.html"}})
     EXPECT_THROW(parsed(words), UsageError) << words.back();
+}
+
 TEST(PageOptions, StacksTakeAProcessNumber) {
   LaunchOptions options = parsed({"--stacks"});
   EXPECT_EQ(options.action, LaunchOptions::Action::stacks);
@@ -87,6 +89,15 @@ TEST(PageOptions, StacksTakeAProcessNumber) {
   EXPECT_TRUE(parsed({"--verbose", "--stacks", "123"}).verbose);
   for (const char* text : {"x", "0", "--no"}) EXPECT_THROW(parsed({"--stacks", text}), UsageError) << text;
   EXPECT_THROW(parsed({"--status", "1", "--verbose"}), UsageError);
+}
+
+TEST(PageOptions, DumpTakesAProcessNumber) {
+  EXPECT_EQ(parsed({"--dump"}).action, LaunchOptions::Action::dump);
+  EXPECT_EQ(parsed({"--dump", "123"}).command, std::vector<std::string>{"123"});
+  for (const char* text : {"x", "0"}) EXPECT_THROW(parsed({"--dump", text}), UsageError) << text;
+  EXPECT_THROW(parsed({"--dump", "1", "2"}), UsageError);
+  EXPECT_EQ(parsed({"-np", "1", "prog"}).dump_folder, "");
+  EXPECT_EQ(parsed({"--dump-folder", "a/b", "-np", "1", "prog"}).dump_folder, "a/b");
 }
 
 }  // namespace

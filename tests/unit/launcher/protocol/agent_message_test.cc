@@ -83,7 +83,8 @@ std::vector<Message> one_of_each_for_watchers() {
       Observed{.rank = 4, .cpu_seconds = 2},
       HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}, {{"GPU", 50, -1, 2, 1}}},
       Request{6, RequestKind::timeline, "100 120 /tmp/a b.json"},
-      AnswerPart{6, 3, false, "words"}};
+      AnswerPart{6, 3, false, "words"},
+      Stalled{3}};
 }
 
 std::vector<Message> all_kinds() {
@@ -166,6 +167,7 @@ TEST(AgentMessage, RequestsOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(Request{1, static_cast<RequestKind>(3), ""})));
   EXPECT_FALSE(decode(encode(Request{1, RequestKind::stacks, std::string(kLongestRequest + 1, 'x')})));
   EXPECT_FALSE(decode(encode(AnswerPart{.rank = -1})));
+  EXPECT_FALSE(decode(encode(Stalled{-1})));
   EXPECT_FALSE(decode(encode(AnswerPart{.bytes = std::string(kLongestPart + 1, 'x')})));
 }
 

@@ -105,6 +105,16 @@ TEST(AgentLine, TheAgentGetsThePageOfTheTrainingOnce) {
   EXPECT_EQ(ends.hear(), "mpi") << "the page does not come again";
 }
 
+TEST(AgentLine, TellsOfRecordersAndStalls) {
+  const Ends ends;
+  AgentLine line;
+  line.show_recorder(-1, 0, "- nothing");
+  line.show_recorder(STDIN_FILENO, 4096, "0-3 group 1");
+  line.tell_stall();
+  EXPECT_EQ(ends.hear(), "recorder 4096 0-3 group 1");
+  EXPECT_EQ(ends.hear(), "stalled");
+}
+
 TEST(AgentLine, LostRanksAreNamedToEachCaller) {
   const Ends ends;
   AgentLine line;
