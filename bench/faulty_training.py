@@ -4,12 +4,15 @@
 
     ruedarun -np 3 faulty_training.py FAULT RANK [--milliseconds 8] [--after 60] [--steps 1000000]
 
-FAULT: none; data (the loader is slow), compute (the forward pass), garbage (collections of Python), stuck (for ever, in a lock), mismatch (another shape).
+FAULT: none; data (the loader is slow), compute (the forward pass), garbage (collections of Python), stuck (for ever, in a lock), mismatch (another shape),
+card (the network cards of the host carry 20 Mbit/s; needs root and --virtual-hosts).
 It begins after so many steps, and takes that many milliseconds a step.
 """
 
 import argparse
 import gc
+import socket
+import subprocess
 import threading
 import time
 
@@ -49,12 +52,20 @@ def objects_for(milliseconds):
             return kept
 
 
+def slow_down_cards():
+    """Those of this host, a network namespace."""
+    for _, card in socket.if_nameindex():
+        if card != "lo":
+            subprocess.run(["tc", "qdisc", "replace", "dev", card, "root", "tbf", "rate", "20mbit", "burst", "32kb", "latency", "400ms"], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("fault", choices=["none", "data", "compute", "garbage", "stuck", "mismatch"])
+    parser.add_argument("fault", choices=["none", "data", "compute", "garbage", "stuck", "mismatch", "card"])
     parser.add_argument("rank", type=int)
     parser.add_argument("--milliseconds", type=float, default=8)
     parser.add_argument("--after", type=int, default=60, help="steps without a fault")
+    parser.add_argument("--width", type=int, default=256, help="of the model")
     parser.add_argument("--steps", type=int, default=1_000_000)
     options = parser.parse_args()
     hvd.init()
@@ -62,7 +73,7 @@ def main():
     torch.set_num_threads(1)
     is_faulty = hvd.rank() == options.rank
     kept = objects_for(options.milliseconds) if is_faulty and options.fault == "garbage" else []
-    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
+    model = torch.nn.Sequential(torch.nn.Linear(64, options.width), torch.nn.ReLU(), torch.nn.Linear(options.width, 1))
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
     loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=4))
@@ -80,6 +91,8 @@ def main():
             lock = threading.Lock()
             lock.acquire()
             lock.acquire()
+        if fault == "card" and step == options.after:
+            slow_down_cards()
         if fault == "mismatch":
             hvd.allreduce(torch.ones(3), name="sum")
         elif options.fault == "mismatch" and step >= options.after:

@@ -24,7 +24,7 @@
 #include "launcher/cli/virtual_hosts.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/doctor/examined_host.h"
-#include "launcher/dump/dump_client.h"
+#include "launcher/page/dump_client.h"
 #include "launcher/page/page_socket.h"
 #include "launcher/page/status_client.h"
 #include "launcher/report/report_command.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 
 namespace rueda {
@@ -11,6 +12,11 @@ using Time = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
 inline Time clock_now() { return std::chrono::steady_clock::now(); }
+
+// This machine's monotonic clock, which all its processes share.
+inline std::int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(clock_now().time_since_epoch()).count();
+}
 
 // Of both that are there.
 inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {

@@ -171,10 +171,4 @@ std::string short_name(std::string_view name, std::size_t most) {
   return fmt::format("{}...{}", name.substr(0, front), name.substr(name.size() - back));
 }
 
-std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace rueda

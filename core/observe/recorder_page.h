@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/observe/sealed_block.h"
+#include "core/base/system/sealed_block.h"
+#include "core/base/time.h"
 #include "rueda/types.h"
 
 namespace rueda {
@@ -129,8 +130,5 @@ std::vector<std::string> read_recorder_page(ConstBytes page);
 
 // `name` in at most `most` bytes (16 or more), with "..." in the middle when it is longer.
 std::string short_name(std::string_view name, std::size_t most);
-
-// This machine's monotonic clock, which all its processes share.
-std::int64_t monotonic_ns();
 
 }  // namespace rueda

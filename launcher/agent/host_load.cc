@@ -75,6 +75,7 @@ agents::HostLoad HostLoadReader::read(const std::set<int>& processors, std::int6
   if (limits.millicores > 0 && limits.millicores < 1000 * load.cores) read_limited(load, limits);
   read_memory(load, limits);
   read_cards(load);
+  read_speeds(load);
   return load;
 }
 
@@ -112,6 +113,14 @@ void HostLoadReader::read_memory(agents::HostLoad& load, const CgroupLimits& lim
   if (limits.memory == 0 || limits.memory >= load.memory_bytes) return;
   load.memory_bytes = limits.memory;
   load.memory_used = limits.memory_used;
+}
+
+// Of this machine, also in tests.
+void HostLoadReader::read_speeds(agents::HostLoad& load) {
+  const auto speeds = traffic_.speeds(tcp_connections(), cards_by_address());
+  for (agents::HostLoad::Card& card : load.cards)
+    if (const auto found = speeds.find(card.name); found != speeds.end())
+      card.speed = found->second.bytes_per_second;
 }
 
 void HostLoadReader::read_cards(agents::HostLoad& load) const {

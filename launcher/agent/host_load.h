@@ -8,6 +8,7 @@
 #include <string>
 
 #include "launcher/protocol/observation.h"
+#include "launcher/system/card_traffic.h"
 #include "launcher/system/cgroup_limits.h"
 
 namespace rueda {
@@ -31,6 +32,7 @@ class HostLoadReader {
   void read_limited(agents::HostLoad& load, const CgroupLimits& limits);
   void read_memory(agents::HostLoad& load, const CgroupLimits& limits) const;
   void read_cards(agents::HostLoad& load) const;
+  void read_speeds(agents::HostLoad& load);
   std::string text_of(const std::string& path) const;
 
   const std::string root_;
@@ -42,6 +44,7 @@ class HostLoadReader {
     std::int64_t at_ns = 0;
   };
   std::optional<Usage> usage_before_;
+  CardTraffic traffic_;
 };
 
 }  // namespace rueda

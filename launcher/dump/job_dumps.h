@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "launcher/dump/dump_writer.h"
-#include "launcher/page/rank_requests.h"
+#include "launcher/protocol/rank_requests.h"
 #include "launcher/protocol/agent_message.h"
 
 namespace rueda {

@@ -15,8 +15,8 @@
 
 #include "launcher/dump/job_dumps.h"
 #include "launcher/page/event_feed.h"
-#include "launcher/page/rank_requests.h"
 #include "launcher/protocol/agent_message.h"
+#include "launcher/protocol/rank_requests.h"
 
 namespace rueda {
 

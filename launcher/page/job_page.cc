@@ -68,7 +68,6 @@ std::unique_ptr<JobPage> JobPage::of_job(const LaunchOptions& options, const std
 JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision)
     : supervision_(std::move(supervision)),
       shows_line_(options.page.is_given || ::isatty(STDERR_FILENO) == 1),
-      command_(fmt::format("{}", fmt::join(options.command, " "))),
       view_(facts_of(options)),
       dumps_(options.dump_folder,
              {.tell = [this](const agents::Message& message) { supervision_.tell(std::nullopt, message); },
@@ -174,8 +173,11 @@ void JobPage::hear(int host, const agents::Message& message) {
 
 DumpFacts JobPage::facts_of_dump() const {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  DumpFacts facts{
-      .command = command_, .process = ::getpid(), .reason = "", .unix_seconds = now.count(), .ranks = {}};
+  DumpFacts facts{.command = view_.job().at("command"),
+                  .process = ::getpid(),
+                  .reason = "",
+                  .unix_seconds = now.count(),
+                  .ranks = {}};
   for (const int rank : dumps_.ranks()) facts.ranks[rank] = supervision_.words_for(rank);
   return facts;
 }

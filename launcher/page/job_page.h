@@ -92,7 +92,6 @@ class JobPage {
 
   const Supervision supervision_;
   const bool shows_line_;
-  const std::string command_;
   EventFeed feed_;
   JobView view_;
   JobDumps dumps_;

@@ -214,6 +214,7 @@ void write(Writer& writer, const HostLoad& message) {
     writer.put(card.sent_bytes);
     writer.put(card.received_bytes);
     writer.put(card.limit);
+    writer.put(card.speed);
   }
   writer.put_count(message.gpus.size());
   for (const GpuLoad& gpu : message.gpus) {
@@ -237,6 +238,7 @@ void read(Reader& reader, HostLoad& message) {
     card.sent_bytes = from.get<std::uint64_t>();
     card.received_bytes = from.get<std::uint64_t>();
     card.limit = get_amount(from);
+    card.speed = get_amount(from);
     return card;
   });
   message.gpus = reader.get_list<GpuLoad>(kGpuBytes, get_gpu);

@@ -70,6 +70,7 @@ struct HostLoad {
     std::uint64_t sent_bytes = 0;  // so far
     std::uint64_t received_bytes = 0;
     double limit = 0;  // bytes per second; 0: unknown
+    double speed = 0;  // the same, of what TCP sends while data wait for the card
     bool operator==(const Card&) const = default;
   };
 

@@ -43,6 +43,15 @@ json late_as_json(const LateRank& late) {
 
 }  // namespace
 
+std::size_t count(const std::map<int, RankView>& ranks, RankState state) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(ranks, [&](const auto& each) { return each.second.state == state; }));
+}
+
+bool all_over(const std::map<int, RankView>& ranks) {
+  return !ranks.empty() && count(ranks, RankState::ended) + count(ranks, RankState::lost) == ranks.size();
+}
+
 std::string name_of(RankState state) {
   constexpr std::array<std::string_view, 4> kNames{"starting", "running", "ended", "lost"};
   return std::string(kNames[static_cast<std::size_t>(state)]);

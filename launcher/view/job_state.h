@@ -2,7 +2,9 @@
 // Ranks, hosts and events of a job, as the page shows them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,9 @@ struct Analysis {
 Analysis analysis_of(const std::deque<CommonWait>& waits);
 
 std::string name_of(RankState state);
+std::size_t count(const std::map<int, RankView>& ranks, RankState state);
+// None of them is starting or running.
+bool all_over(const std::map<int, RankView>& ranks);
 
 // Rounded to 10 microseconds: seconds of a time of the job.
 double feed_seconds(std::int64_t job_ns);

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "launcher/view/slow_cards.h"
+
 namespace rueda {
 namespace {
 
@@ -175,6 +177,17 @@ void JobView::hear(int host, const agents::HostLoad& load, Time now) {
   if (facts_.card_limit > 0)
     for (agents::HostLoad::Card& card : about.load.cards) card.limit = facts_.card_limit;
   news_.hosts.insert(host);
+  look_at_cards(now);
+}
+
+// An event tells of each card once, until another one is the slowest.
+void JobView::look_at_cards(Time now) {
+  const std::optional<SlowCard> slow = slow_card(hosts_);
+  line_.slow_card = slow ? in_words(*slow) : "";
+  const std::string name = slow ? slow->card + " of " + slow->host : "";
+  if (name == line_.slow_card_told || !slow) return;
+  line_.slow_card_told = name;
+  note_event("slow card", -1, line_.slow_card, now);
 }
 
 // The first rank that tells its steps; it has the speed of all.
@@ -202,15 +215,6 @@ void JobView::expect_ranks() {
   for (const auto& [number, rank] : ranks_)
     if (may_train(rank) && rank_of(number) >= 0) expected.insert(number);
   times_.expect(std::move(expected));
-}
-
-std::size_t JobView::count(RankState state) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(ranks_, [&](const auto& each) { return each.second.state == state; }));
-}
-
-bool JobView::all_over() const {
-  return !ranks_.empty() && count(RankState::ended) + count(RankState::lost) == ranks_.size();
 }
 
 // In time of the job from here on.
@@ -300,7 +304,7 @@ void JobView::measure(Time now) {
   line_.has_steps = false;
   for (const auto& [number, rank] : ranks_) {
     const agents::Observed& news = rank.observed;
-    const bool counts = rank.state == RankState::running || all_over();
+    const bool counts = rank.state == RankState::running || all_over(ranks_);
     if (!news.has_training || !counts ||
         (news.step == 0 && news.total_steps == 0 && news.phase == Phase::other))
       continue;
@@ -311,7 +315,7 @@ void JobView::measure(Time now) {
   }
   progress.step_ms = pace_.step_ms();
   if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
-  if (progress.step_ms > 0 && progress.total > progress.step && !all_over()) {
+  if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_)) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
     if (rest <= kLongestRest) progress.ends_at = std::round(unix_seconds(now) + rest);
   }
@@ -330,7 +334,8 @@ void JobView::settle_line(Time now) {
   if (lost != ranks_.end() && !facts_.elastic) {
     line_.state = LineState::lost;
     line_.words = lost->second.words;
-  } else if (const std::size_t starting = count(RankState::starting); starting > 0 && lost == ranks_.end()) {
+  } else if (const std::size_t starting = count(ranks_, RankState::starting);
+             starting > 0 && lost == ranks_.end()) {
     line_.state = LineState::starting;
     line_.words = fmt::format("{} of {} ranks run", ranks_.size() - starting, ranks_.size());
   } else {
@@ -342,7 +347,7 @@ void JobView::settle_line(Time now) {
 void JobView::settle_running(Time now) {
   line_.state = LineState::running;
   if (!line_.has_steps) {
-    const std::size_t running = count(RankState::running);
+    const std::size_t running = count(ranks_, RankState::running);
     line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");
   }
   const auto& late = analysed_.analysis.lateness.ranks;

@@ -113,8 +113,7 @@ class JobView {
   void tell_straggler(Time now);
   void look_for_stall(Time now);
   Culprit stopped_by() const;
-  bool all_over() const;
-  std::size_t count(RankState state) const;
+  void look_at_cards(Time now);
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);

@@ -307,7 +307,7 @@ json JobView::status(Time now) const {
 std::string JobView::metrics() const {
   Family states("rueda_job_ranks", "Ranks of the job.", "gauge");
   for (const RankState state : {RankState::starting, RankState::running, RankState::ended, RankState::lost})
-    states.add(fmt::format("{{state=\"{}\"}}", name_of(state)), static_cast<double>(count(state)));
+    states.add(fmt::format("{{state=\"{}\"}}", name_of(state)), static_cast<double>(count(ranks_, state)));
   std::string text = states.text();
   text += one_gauge("rueda_job_generation", "Generation of the job.",
                     static_cast<double>(membership_.generation));

@@ -92,6 +92,7 @@ std::string in_words(const LineFacts& facts) {
     text += fmt::format("; {:.1f} ms a step waiting for {} ({})", progress.wait_ms, name_of(facts.culprit),
                         facts.culprit.phase);
   }
+  if (facts.state == LineState::running && !facts.slow_card.empty()) text += "; " + facts.slow_card;
   return facts.words.empty() ? text : fmt::format("{}: {}", text, facts.words);
 }
 

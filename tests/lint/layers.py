@@ -20,7 +20,7 @@ LAYERS = {
     "core": ["core"],
     "ops": ["core", "ops"],
     "ops/kernels": ["core/base", "ops/kernels"],
-    "launcher": ["core/base", "core/observe", "core/control/membership", "ops/setup/device_report.h", "launcher"],
+    "launcher": ["core/base", "core/observe", "core/control/membership", "core/control/messages/message_pair.h", "ops/setup/device_report.h", "launcher"],
     "frameworks": UP_TO_FRAMEWORKS,
     "include/rueda": [],
     "include/rueda/torch": PUBLIC_TORCH,

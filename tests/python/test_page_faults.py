@@ -70,6 +70,17 @@ def test_a_stuck_rank_is_named(tmp_path):
         assert "the others wait for rank 2 (forward)" in status()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="hosts and their cards need root")
+def test_a_slow_card_is_named(tmp_path):
+    with job(tmp_path, "card", 1, "--width", 4096, "--after", 20, options=("--virtual-hosts", "3", "--rate", "200mbit")) as status:
+        told = wait_for(status, lambda told: "; card " in told["update"]["line"]["text"], 120)
+        words = told["update"]["line"]["text"].split("; card ")[1]
+        host = told["job"]["hosts"][1]["name"]
+        assert f" of {host} sends " in words and "MB/s, the cards of other hosts" in words, words
+        assert words in status()
+        assert [event["text"] for event in told["update"]["events"] if event["kind"] == "slow card"][0].startswith("card ")
+
+
 def test_without_a_fault_nobody_is_named(tmp_path):
     with job(tmp_path, "none", 0) as status:
         told = wait_for(status, lambda told: told["update"]["progress"]["step"] > 300)

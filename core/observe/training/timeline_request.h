@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/system/descriptor.h"
-#include "core/observe/sealed_block.h"
+#include "core/base/system/sealed_block.h"
 
 namespace rueda {
 

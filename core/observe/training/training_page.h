@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
-#include "core/observe/sealed_block.h"
+#include "core/base/system/sealed_block.h"
 #include "core/observe/training/plan_route.h"
 #include "rueda/training.h"
 

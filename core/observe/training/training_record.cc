@@ -14,7 +14,7 @@
 
 #include "core/base/system/fork_guard.h"
 #include "core/base/system/sealed_file.h"
-#include "core/observe/recorder_page.h"
+#include "core/base/time.h"
 
 namespace rueda {
 namespace {

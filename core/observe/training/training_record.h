@@ -72,7 +72,7 @@ class TrainingRecord {
   std::int64_t since_ns_;
   std::uint64_t step_ = 0;
   bool program_counts_ = false;
-  bool counted_unmarked_ = false;  // since the program has counted
+  bool counted_unmarked_ = false;                                 // since the program has counted
   std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free
   std::bitset<TrainingPage::kRoutes> routes_taken_;
   const void* settings_owner_ = nullptr;

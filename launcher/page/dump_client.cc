@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/dump/dump_client.h"
+#include "launcher/page/dump_client.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

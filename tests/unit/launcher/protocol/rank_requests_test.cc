@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers of ranks are collected within bounds, whatever agents send.
-#include "launcher/page/rank_requests.h"
+#include "launcher/protocol/rank_requests.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/page/rank_requests.h"
+#include "launcher/protocol/rank_requests.h"
 
 #include <algorithm>
 #include <utility>
