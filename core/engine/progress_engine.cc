@@ -283,6 +283,7 @@ void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {
     shared_.observer.completed(entry.request(), entry.flight, status.ok());
     pending_.finish(entry);
   }
+  shared_.observer.ended(status);
   conclude_all(entries, status);
 }
 

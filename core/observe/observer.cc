@@ -132,6 +132,14 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
   timeline_.push(event);
 }
 
+// The launcher tells of lost ranks, and the end of a job is no failure.
+void Observer::ended(const Status& status) {
+  const bool is_failure = status.code == StatusCode::mismatch ||
+                          status.code == StatusCode::invalid_argument || status.code == StatusCode::stalled ||
+                          status.code == StatusCode::backend_error;
+  if (is_failure) TrainingRecord::of_process().note_failure(status.message);
+}
+
 void Observer::agreed(Negotiator& negotiator) {
   const auto [hits, misses] = negotiator.cache_use();
   metrics_.cache_hits.add(hits - std::exchange(cache_hits_, hits));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 namespace rueda {
@@ -56,10 +57,11 @@ void RankObserver::look(pid_t process, Time now) {
     state_.resident_bytes = resident_bytes_of(process);
     state_.cpu_seconds = cpu_seconds_of(process);
   }
-  const auto step = std::pair(state_.step, state_.phase_since_ns);
+  const auto state = [this] { return std::tuple(state_.step, state_.phase_since_ns, state_.failure); };
+  const auto before = state();
   if (process == 0) told_plans_.at.reset();  // it may have ended
   if (page_) read_page(now);
-  const bool moved = has_more() || step != std::pair(state_.step, state_.phase_since_ns);
+  const bool moved = has_more() || before != state();
   is_new_ = moved || !told_at_ || (process != 0 && now >= *told_at_ + kBetweenStates);
   if (is_new_) told_at_ = now;
 }
@@ -87,6 +89,7 @@ void RankObserver::read_page(Time now) {
   state_.phase_since_ns = reading->phase_since_ns;
   state_.clock_offset_ns = reading->clock_offset_ns;
   state_.settings = reading->settings;
+  state_.failure = reading->failure;
   state_.plans_uncounted = reading->plans_uncounted;
   note_routes(reading->routes, now);
   for (const PhaseSpan& span : reading->spans)

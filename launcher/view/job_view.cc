@@ -140,11 +140,19 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   for (const agents::Observed::Curve& curve : news.curves) curves_.add(news.rank, curve, now);
   if (news.has_training) rank.plans.hear(news);
   news_.plan = news_.plan || !news.routes.empty();
+  if (news.failure != rank.observed.failure) tell_failure(news.rank, news.failure, now);
   rank.observed = news;
   rank.observed.spans.clear();
   rank.observed.curves.clear();
   rank.observed.routes.clear();
   rank.phase_since_ns = clock_.common_time(host, news.phase_since_ns, news.clock_offset_ns);
+}
+
+// Words are the same on all ranks, and are told once.
+void JobView::tell_failure(int rank, const std::string& words, Time now) {
+  const auto told = [&](const auto& each) { return each.second.observed.failure == words; };
+  if (words.empty() || std::ranges::any_of(ranks_, told)) return;
+  note_event("error", rank, words, now);
 }
 
 void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {

@@ -114,10 +114,10 @@ class JobView {
   void look_for_stall(Time now);
   Culprit stopped_by() const;
   void look_at_cards(Time now);
+  void tell_failure(int rank, const std::string& words, Time now);
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);
-  bool stands_in_phase(const RankView& rank, Time now, double seconds) const;
   double phase_seconds(const RankView& rank, Time now) const;
   nlohmann::json take_open_spans(Time now);
   nlohmann::json operations(Time now) const;

@@ -142,6 +142,11 @@ std::string metrics_of(const std::vector<PlanSum>& sums) {
   return plans.text() + tensors.text() + bytes.text() + seconds.text() + predicted.text();
 }
 
+bool is_in_phase(const RankView& rank) {
+  return rank.state == RankState::running && rank.observed.has_training &&
+         rank.observed.phase != Phase::other;
+}
+
 }  // namespace
 
 json JobView::job() const {
@@ -172,17 +177,13 @@ double JobView::phase_seconds(const RankView& rank, Time now) const {
 }
 
 // A program without marks is in no phase.
-bool JobView::stands_in_phase(const RankView& rank, Time now, double seconds) const {
-  const agents::Observed& observed = rank.observed;
-  return rank.state == RankState::running && !membership_.is_over && observed.has_training &&
-         observed.phase != Phase::other && phase_seconds(rank, now) > seconds;
-}
-
 // Of phases that last longer than an update: the page lets a span grow by its beginning.
 json JobView::take_open_spans(Time now) {
   json spans = json::array();
   for (auto& [number, rank] : ranks_) {
-    if (rank_of(number) < 0 || !stands_in_phase(rank, now, kLongPhase)) continue;
+    if (membership_.is_over || rank_of(number) < 0 || !is_in_phase(rank) ||
+        phase_seconds(rank, now) <= kLongPhase)
+      continue;
     if (rank.told.begin_ns != rank.phase_since_ns)
       rank.told = {rank.phase_since_ns, clock_.job_time(rank.phase_since_ns)};
     const RankSpan span{rank.observed.phase, rank.observed.step, rank.told.shown_ns, job_ns(now)};
@@ -195,7 +196,7 @@ json JobView::operations(Time now) const {
   json list = json::array();
   const double limit = std::max(kStillFor, kStillSteps * line_.progress.step_ms * 1e-3);
   for (const auto& [number, rank] : ranks_) {
-    if (!stands_in_phase(rank, now, limit)) continue;
+    if (membership_.is_over || !is_in_phase(rank) || phase_seconds(rank, now) <= limit) continue;
     list.push_back(
         {{"rank", number},
          {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase), phase_seconds(rank, now))},

@@ -70,6 +70,14 @@ def test_a_stuck_rank_is_named(tmp_path):
         assert "the others wait for rank 2 (forward)" in status()
 
 
+def test_a_mismatch_is_told_in_words(tmp_path):
+    with job(tmp_path, "mismatch", 1, "--after", 200, options=("--grace", "20")) as status:
+        told = wait_for(status, lambda told: any(event["kind"] == "error" for event in told["update"]["events"]))
+        words = [event["text"] for event in told["update"]["events"] if event["kind"] == "error"]
+        assert len(words) == 1 and "'sum'" in words[0] and "[3]" in words[0] and "[4]" in words[0] and "rank 1" in words[0], words
+        assert words[0] in status()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts and their cards need root")
 def test_a_slow_card_is_named(tmp_path):
     with job(tmp_path, "card", 1, "--width", 4096, "--after", 20, options=("--virtual-hosts", "3", "--rate", "200mbit")) as status:

@@ -158,6 +158,7 @@ std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_
   reading.spans_written = load_word(page.spans_written);
   reading.spans = spans_of(page, spans_from, reading.spans_written);
   reading.settings = settings_of(page);
+  reading.failure = text_of(page.failure);
   reading.plans_uncounted = load_word(page.plans_uncounted);
   reading.routes = routes_of(page);
   const std::size_t curves = std::min<std::uint64_t>(load_word(page.curves_made), TrainingPage::kTags);

@@ -29,6 +29,7 @@ struct TrainingPage {
   static constexpr std::size_t kRoutes = 256;
   static constexpr std::size_t kBackendBytes = 24, kInsideBytes = 16, kBetweenBytes = 24;
   static constexpr std::size_t kVerdictBytes = 128;
+  static constexpr std::size_t kFailureBytes = 400;
   static constexpr std::size_t kTags = 64;
   static constexpr std::size_t kTagBytes = 64;
   static constexpr std::size_t kPoints = 512;
@@ -91,7 +92,8 @@ struct TrainingPage {
   std::uint64_t plans_uncounted;  // there was no Route for them
   SealedBlock<setting_words> settings;
   SealedBlock<kVerdictBytes / 8> verdict;
-  std::array<std::uint64_t, 25> spare;
+  SealedBlock<kFailureBytes / 8> failure;
+  std::array<std::uint64_t, 5> spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
@@ -143,6 +145,7 @@ struct TrainingReading {
   std::vector<PhaseSpan> spans;      // oldest first
   std::vector<ScalarCurve> curves;   // in the order of their first points: an index never changes its tag
   PlanSettings settings;
+  std::string failure;  // of the last operation that has failed, in words; empty: none has
   std::uint64_t plans_uncounted = 0;
   std::vector<CountedRoute> routes;  // by number
 };

@@ -251,6 +251,14 @@ void TrainingRecord::count_unrouted() {
   store_word(page_->plans_uncounted, load_word(page_->plans_uncounted) + 1);
 }
 
+void TrainingRecord::note_failure(std::string_view words) {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  std::array<std::uint64_t, TrainingPage::kFailureBytes / 8> failure{};
+  put_text(failure, beginning_of(words, TrainingPage::kFailureBytes));
+  store_all(page_->failure, failure);
+}
+
 bool TrainingRecord::use_settings(const void* owner, const PlanSettings& settings) {
   if (is_of_child()) return false;
   const std::lock_guard lock(mutex_);

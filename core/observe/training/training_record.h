@@ -42,6 +42,9 @@ class TrainingRecord {
   void set_run(std::uint64_t total_steps, std::uint64_t samples_per_step, std::int64_t steps_done = -1);
   void set_clock_offset(std::int64_t nanoseconds);
 
+  // An operation has failed. The page keeps the beginning of the last words.
+  void note_failure(std::string_view words);
+
   // The caller's own until it gives the Route back; then a later caller may go on counting. Null: all are
   // taken.
   TrainingPage::Route* take_route(const RouteKind& kind);
