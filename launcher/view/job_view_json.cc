@@ -142,6 +142,7 @@ std::string metrics_of(const std::vector<PlanSum>& sums) {
   return plans.text() + tensors.text() + bytes.text() + seconds.text() + predicted.text();
 }
 
+// A program without marks is in no phase.
 bool is_in_phase(const RankView& rank) {
   return rank.state == RankState::running && rank.observed.has_training &&
          rank.observed.phase != Phase::other;
@@ -176,7 +177,6 @@ double JobView::phase_seconds(const RankView& rank, Time now) const {
   return std::max(0.0, feed_seconds(job_ns(now) - clock_.job_time(rank.phase_since_ns)));
 }
 
-// A program without marks is in no phase.
 // Of phases that last longer than an update: the page lets a span grow by its beginning.
 json JobView::take_open_spans(Time now) {
   json spans = json::array();
