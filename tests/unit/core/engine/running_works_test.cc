@@ -106,7 +106,8 @@ TEST_F(WorksTest, ThereAreAtMostSoMany) {
 TEST_F(WorksTest, OnlyADoneWorkIsCountedByItsRoute) {
   const auto counted = [] {
     std::uint64_t plans = 0;
-    for (const CountedRoute& route : read_training_page(TrainingRecord::of_process().page())->routes)
+    const TrainingReading reading = *read_training_page(TrainingRecord::of_process().page());
+    for (const CountedRoute& route : reading.routes)
       if (route.kind.backend == "scripted" && route.kind.between == "by the script")
         plans += route.count.plans;
     return plans;

@@ -42,6 +42,7 @@ class Below final : public Backend {
     }
     void abandon() override {}
     std::string_view phase() const override { return "as the test wants"; }
+    PlanRoute route() const override { return {.between = "below"}; }
     Below& below;
   };
   bool flows_;
@@ -93,6 +94,8 @@ TEST_F(StagedBackendTest, AWorkThatNeedsAllOfItBeginsWhenAllIsThere) {
   std::ranges::fill(below_->values(), 2.0f);
   end();
   EXPECT_EQ(count(2.0f), static_cast<long>(kElements));
+  EXPECT_EQ(work_->route().between, "below");
+  EXPECT_TRUE(work_->route().ends_on_device) << "the copy back may be under way";
 }
 
 TEST_F(StagedBackendTest, AWorkThatFlowsBeginsWithTheFirstPieceAndResultsGoBackMeanwhile) {
