@@ -72,6 +72,8 @@ class StagedBackendTest : public testing::Test {
   void end() {
     below_->over = true;
     while (work_->step() != Work::Step::done) {}
+    EXPECT_EQ(work_->route().between, "below");
+    EXPECT_TRUE(work_->route().ends_on_device) << "the copy back may be under way";
     work_.reset();
     device_.finish();
   }
@@ -94,8 +96,6 @@ TEST_F(StagedBackendTest, AWorkThatNeedsAllOfItBeginsWhenAllIsThere) {
   std::ranges::fill(below_->values(), 2.0f);
   end();
   EXPECT_EQ(count(2.0f), static_cast<long>(kElements));
-  EXPECT_EQ(work_->route().between, "below");
-  EXPECT_TRUE(work_->route().ends_on_device) << "the copy back may be under way";
 }
 
 TEST_F(StagedBackendTest, AWorkThatFlowsBeginsWithTheFirstPieceAndResultsGoBackMeanwhile) {
