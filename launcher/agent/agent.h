@@ -72,6 +72,7 @@ class Agent {
   void tell_end(LocalRank& rank, int status);
   void tell(const agents::Message& message) { supervisor_.tell(message); }
   void request(std::size_t number, RankChannel::Request& request);
+  void ask_ranks(const agents::Request& request);
   void take_value(const agents::Put& put);
   void answer(const std::vector<PmiServer::Answer>& answers);
   void act_on_time();
