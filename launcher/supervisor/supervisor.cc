@@ -68,7 +68,11 @@ Supervisor::Supervisor(const LaunchOptions& options, const LaunchMethod& method,
                                    host ? agents_.tell(*host, message) : agents_.tell_all(message);
                                  },
                              .stop = [this] { end_.ask_now(); },
-                             .say = [this](const std::string& line) { output_.say(line); },
+                             .say =
+                                 [this](const std::string& line) {
+                                   output_.say(line);
+                                   output_.flush();
+                                 },
                              .words_for =
                                  [this](int rank) {
                                    return job_.has_ended(rank)

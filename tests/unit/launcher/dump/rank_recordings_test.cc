@@ -45,8 +45,8 @@ class PageInFile {
 
 std::vector<std::string> names_of(const RankRecordings& recordings, int rank) {
   std::vector<std::string> names;
-  for (const RecordedRuntime& runtime : read_rank_recordings(recordings.of(rank)).value().runtimes)
-    names.push_back(runtime.name);
+  const RankRecording recording = read_rank_recordings(recordings.of(rank)).value();
+  for (const RecordedRuntime& runtime : recording.runtimes) names.push_back(runtime.name);
   return names;
 }
 

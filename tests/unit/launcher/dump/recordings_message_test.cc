@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::Optional;
 using testing::SizeIs;
 
-TEST(RankRecordings, ComeAsTheyWere) {
+TEST(RecordingsMessage, ComeAsTheyWere) {
   RecordedRanks ranks(1, "group \x01name", {3});
   ranks.complete(RecordedRanks::request("x"), 1);
   const std::optional<RankRecording> read = read_rank_recordings(ranks.answer(0));
@@ -28,10 +28,10 @@ TEST(RankRecordings, ComeAsTheyWere) {
   EXPECT_EQ(read->left_out, 0);
 }
 
-TEST(RankRecordings, AnAnswerHasABoundedLength) {
+TEST(RecordingsMessage, AnAnswerHasABoundedLength) {
   Recorder recorder;
   recorder.identify(0, 1, 0);
-  for (RankSet all(0, 1); const ProcessSetId id : {1u, 2u}) recorder.note_set(id, all);
+  for (ProcessSetId id = 1; id <= RecorderPage::kSets; ++id) recorder.note_set(id, RankSet(0, 1));
   RankRecordingsWriter writer(0);
   for (int i = 0; i < 70; ++i) writer.add("-", "x", recorder.page());
   const std::string answer = writer.take();
@@ -42,7 +42,7 @@ TEST(RankRecordings, AnAnswerHasABoundedLength) {
   EXPECT_EQ(read->runtimes.size() + static_cast<std::size_t>(read->left_out), 70u);
 }
 
-TEST(RankRecordings, NoDamageLeadsOutOfBounds) {
+TEST(RecordingsMessage, NoDamageLeadsOutOfBounds) {
   RecordedRanks ranks(1);
   ranks.complete(RecordedRanks::request("x"), 1);
   const std::string whole = ranks.answer(0);
