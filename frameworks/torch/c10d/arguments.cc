@@ -17,7 +17,7 @@ void check_dense(const at::Tensor& tensor, const char* operation) {
 
 }  // namespace
 
-void check_together(const std::vector<at::Tensor>& tensors, const char* operation) {
+void check_together(at::TensorList tensors, const char* operation) {
   for (const at::Tensor& tensor : tensors) {
     check_dense(tensor, operation);
     TORCH_CHECK_VALUE(tensor.device() == tensors[0].device(), "rueda: ", operation, " has a tensor on ",

@@ -10,7 +10,7 @@
 namespace rueda {
 
 // Dense tensors, all of the host or all on one device.
-void check_together(const std::vector<at::Tensor>& tensors, const char* operation);
+void check_together(at::TensorList tensors, const char* operation);
 // The only tensor, a dense one.
 const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* operation);
 // The only list, which has a tensor for each of `size` ranks, where `tensor` is.

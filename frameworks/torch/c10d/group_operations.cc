@@ -229,8 +229,8 @@ intrusive_ptr<c10d::Work> GroupOperations::message(GroupCall call, const at::Ten
   call.device = device_of(submission);
   auto work = make_work(std::move(call));
   with_errors_of_c10d(title, *in_words_, [&] {
-    job_->runtime().make_ready(
-        submission);  // the message may begin later, when the stream has got more to do
+    // The message may begin later, when the stream has got more to do.
+    job_->runtime().make_ready(submission);
     PendingOperations operations;
     operations.push_back(begin_message(job_->messages(), std::move(submission)));
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));

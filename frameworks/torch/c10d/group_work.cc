@@ -157,9 +157,9 @@ void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
 
 std::string GroupWork::remedy_for(const Error& error) const {
   if (!call_.in_callback || error.code() != StatusCode::mismatch) return {};
-  return " A callback of a Future has called it, and callbacks run at different times on different ranks: "
-         "wrap a "
-         "communication hook by rueda.torch.distributed.in_order().";
+  return " A callback of a Future has called it. Callbacks run at different times on different ranks: wrap "
+         "the "
+         "hook by rueda.torch.distributed.in_order().";
 }
 
 // --- Futures.
