@@ -63,7 +63,7 @@ class HostObserver {
     std::shared_ptr<PythonStacks> python{};
   };
 
-  static RankAnswers::Make answer_to(const agents::Request& request, int number, Rank& rank);
+  RankAnswers::Make answer_to(const agents::Request& request, int number, Rank& rank);
   static std::string ask_for_timeline(Rank& rank, const std::string& text);
   void tell_news(Clock::time_point now, SupervisorLine& supervisor);
 
