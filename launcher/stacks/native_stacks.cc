@@ -35,7 +35,7 @@ constexpr std::size_t kLongestName = 400;            // that is shown
 constexpr auto kForLines = std::chrono::seconds(1);  // of source files: then functions alone
 constexpr const char* kVdso = "[vdso]";
 
-// Registers of the debug format, as places in Registers.
+// Registers of the debug format, as indices of Registers.
 constexpr std::array<std::size_t, 17> kDwarfRegisters{10, 12, 11, 5, 13, 14, 4, 19, 9,
                                                       8,  7,  6,  3, 2,  1,  0, 16};
 
@@ -167,14 +167,14 @@ class Unwinder {
     return DWARF_CB_ABORT;
   }
 
-  static pid_t next_thread(Dwfl*, void* argument, void** place) {
+  static pid_t next_thread(Dwfl*, void* argument, void** slot) {
     auto& self = *static_cast<Unwinder*>(argument);
-    if (*place != nullptr) return 0;
-    *place = &self;
+    if (*slot != nullptr) return 0;
+    *slot = &self;
     return self.thread_->facts.id;
   }
-  static bool get_thread(Dwfl*, pid_t, void* argument, void** place) {
-    *place = argument;
+  static bool get_thread(Dwfl*, pid_t, void* argument, void** slot) {
+    *slot = argument;
     return true;
   }
   static bool set_registers(Dwfl_Thread* thread, void* argument) {

@@ -177,7 +177,7 @@ json stacks_of_ranks(const std::map<int, std::string>& answers, const std::vecto
   std::map<int, const json*> facts;
   for (const json& each : known) facts[each.at("rank").get<int>()] = &each;
   json ranks = json::array();
-  std::map<int, std::size_t> places;
+  std::map<int, std::size_t> index_of;
   for (const auto& [number, text] : answers) {
     json rank = checked_answer(text);
     rank["rank"] = number;
@@ -185,13 +185,13 @@ json stacks_of_ranks(const std::map<int, std::string>& answers, const std::vecto
     if (const auto found = facts.find(number); found != facts.end())
       for (const char* fact : {"name", "host", "step", "phase", "phase_for"})
         if (found->second->contains(fact)) rank[fact] = found->second->at(fact);
-    places[number] = ranks.size();
+    index_of[number] = ranks.size();
     ranks.push_back(std::move(rank));
   }
   json groups = json::array();
   for (const StackGroup& group : stack_groups(ranks)) {
     std::vector<const json*> members;
-    for (const int rank : group.ranks) members.push_back(&ranks[places.at(rank)]);
+    for (const int rank : group.ranks) members.push_back(&ranks[index_of.at(rank)]);
     json entry = as_json(group);
     entry["phase"] = phases_of(members);
     entry["step"] = steps_of(members);

@@ -170,8 +170,20 @@ def test_a_rank_behind_a_shell(folder):
         comes(lambda: "waits_here" in job.main_thread().get("python", [""])[0])
 
 
+def test_another_program_takes_the_place_of_the_rank(folder):
+    (folder / "second.py").write_text(SLEEPS)
+    program = f"""
+import os, sys
+import rueda
+os.execv(sys.executable, [sys.executable, {str(folder / "second.py")!r}])
+"""
+    with Job(1, *python(folder, program)) as job:
+        comes(lambda: "second.py" in job.main_thread().get("python", [""])[0])
+
+
 def test_a_rank_in_native_code():
     with Job(2, BIN / "marked_training", 100000, 1, 60000, 5, ready=0) as job:
+        comes(lambda: job.ask().returncode == 0)
         comes(lambda: len(job.stacks()["groups"]) == 2 if has_native(job.stacks()) else True)
         stacks = job.stacks()
         if has_native(stacks):

@@ -164,7 +164,7 @@ def test_stacks_are_shown_and_saved(tmp_path):
     with page_of(tmp_path, "python", "train.py", 1, ranks=2) as (_, tab):
         tab.wait_for(f"{text('line')}.startsWith('running, step ')", 60)
         tab.evaluate("document.getElementById('stacks-now').focus()")
-        tab.press("Enter")
+        tab.press(" ")
         tab.wait_for("document.querySelectorAll('#stacks-groups > li').length > 0", 30)
         assert re.search(r"^\d\d:\d\d:\d\d: the main threads of 2 ranks are at [12] places?$", tab.evaluate(text("stacks-words")))
         assert "train.py:" in tab.evaluate(text("stacks-groups"))

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -176,6 +177,30 @@ TEST(RankChannel, TakesThePageOfARankAndKeepsNoOtherFile) {
   send_with(channel.ranks_end(), "state", {});
   channel.hear();
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(RankChannel, KnowsTheProcessesThatRunPython) {
+  RankChannel channel;
+  EXPECT_EQ(channel.main_process(), 0);
+  const Descriptor file(::memfd_create("stacks", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const std::string legal = "stacks " + std::to_string(SIGRTMIN + 3);
+  const std::size_t before = open_descriptors();
+  send_with(channel.ranks_end(), legal, {});
+  send_with(channel.ranks_end(), legal, {0});
+  for (const char* text : {"stacks 9", "stacks x", "stacks "})
+    send_with(channel.ranks_end(), text, {file.number()});
+  EXPECT_TRUE(channel.hear().empty());
+  EXPECT_EQ(channel.main_process(), 0);
+  EXPECT_EQ(open_descriptors(), before);
+  for (int i = 0; i < 20; ++i) send_with(channel.ranks_end(), legal, {file.number()});
+  channel.hear();
+  EXPECT_EQ(channel.main_process(), ::getpid());
+  EXPECT_TRUE(channel.python_of(::getpid()));
+  EXPECT_FALSE(channel.python_of(::getppid()));
+  EXPECT_EQ(open_descriptors(), before + 2) << "the last file, and the handle of the process";
+  send_with(channel.ranks_end(), "join", {});
+  channel.hear();
+  EXPECT_EQ(channel.main_process(), channel.member());
 }
 
 }  // namespace

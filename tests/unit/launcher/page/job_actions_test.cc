@@ -119,9 +119,9 @@ TEST_F(JobActionsTest, SortsTheStacksOfRanks) {
   std::future<json> answer = ask(Inquiry::stacks);
   ASSERT_EQ(std::get<agents::Request>(told_.back()).kind, agents::RequestKind::stacks);
   const std::uint32_t number = std::get<agents::Request>(told_.back()).number;
-  actions_.hear(0,
-                {number, 1, true,
-                 R"json({"process": 5, "threads": [{"id": 5, "frames": ["f (a.cc:1)"]}], "notes": []})json"});
+  const json thread{{"id", 5}, {"frames", {"f (a.cc:1)"}}};
+  const json told{{"process", 5}, {"threads", {thread}}, {"notes", json::array()}};
+  actions_.hear(0, {number, 1, true, told.dump()});
   turn();
   EXPECT_TRUE(actions_.is_busy());
   now_ += 20s;  // rank 0 has not answered
@@ -129,7 +129,8 @@ TEST_F(JobActionsTest, SortsTheStacksOfRanks) {
   const json stacks = answer.get();
   EXPECT_EQ(stacks.at("silent"), json({0}));
   EXPECT_EQ(stacks.at("groups").at(0).at("phase"), "wait");
-  EXPECT_NE(stacks.at("text").get<std::string>().find("rank 1 (wait)\n    f (a.cc:1)\n"), std::string::npos);
+  const std::string text = stacks.at("text").get<std::string>();
+  EXPECT_NE(text.find("rank 1 (wait)\n    f (a.cc:1)\n"), std::string::npos) << text;
   EXPECT_FALSE(actions_.is_busy());
 }
 
