@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dumps of a job: what each rank was doing, as torch's own tool reads it, and as a text."""
 
+import http.client
+import json
 import os
 import pickle
 import re
@@ -132,7 +134,28 @@ def test_a_dump_at_will(tmp_path, shared_memory):
         check_that_rank_2_is_named(first)
         check_that_rank_2_is_named(second)
         missing = job.dump("999999999")
-        assert missing.returncode == 1 and "no job of this user with the process number 999999999" in missing.stderr
+        assert missing.returncode == 1 and "no job of this user has the process number 999999999" in missing.stderr
+
+
+def test_the_page_asks_for_a_dump(tmp_path):
+    with Job(tmp_path, 4, OTHERS_WAIT, "--page", "0") as job:
+        time.sleep(0.5)
+        address, token = re.search(r"http://(\S+)/\?token=(\w+)", job.errors()).groups()
+
+        def asked(method, **headers):
+            connection = http.client.HTTPConnection(address, timeout=30)
+            connection.request(method, f"/dump?token={token}", headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+        assert asked("GET")[0] == 405
+        assert asked("POST")[0] in (401, 403) and asked("POST", Origin="http://example.org")[0] == 403
+        assert not dumps_in(tmp_path)
+        status, answer = asked("POST", Origin=f"http://{address}")
+        dump = json.loads(answer)
+        assert status == 200 and sorted(dump["files"]) == ["job.txt", "rank_0", "rank_1", "rank_2", "rank_3"], answer
+        assert "rank 2 has not" in dump["summary"]
+        check_that_rank_2_is_named(tmp_path / dump["folder"])
 
 
 DIFFER = BEGIN + """
