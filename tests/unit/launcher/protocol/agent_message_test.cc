@@ -81,7 +81,7 @@ std::vector<Message> one_of_each_for_watchers() {
                       {Operation::broadcast, DataType::uint8, Compression::bf16, true, 7, "tcp", "", "tree"},
                       {8, 9, 10, 11, 12, 13, 14}}}},
       Observed{.rank = 4, .cpu_seconds = 2},
-      HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6}}, {{"GPU", 50, -1, 2, 1}}},
+      HostLoad{5, 2, 0.5, 1 << 30, 1 << 20, 1.25, {{"eth0", 3, 4, 25e6, 24e6}}, {{"GPU", 50, -1, 2, 1}}},
       Request{6, RequestKind::timeline, "100 120 /tmp/a b.json"},
       AnswerPart{6, 3, false, "words"},
       Stalled{3}};
