@@ -86,7 +86,7 @@ export class Hosts {
   refreshGpus(list, gpus) {
     keepChildren(list, gpus.map((gpu, number) => ({ ...gpu, number })), ({ number }) => number, ({ number }) => {
       const made = node("div", "card");
-      made.append(node("span", "name", number), makeMeter("div", "meter"), makeMeter("div", "meter"), node("span"));
+      made.append(node("span", "name", String(number)), makeMeter("div", "meter"), makeMeter("div", "meter"), node("span"));
       return made;
     }, (made, gpu) => {
       const [head, busy, memory, heat] = made.children;

@@ -23,7 +23,7 @@ def test_gpus_are_shown_where_there_are_some(opened):
 def test_plans_are_shown_with_their_route_and_cost(opened):
     job, _, tab = opened(SimulatedJob(ranks=4, step_seconds=0.1))
     tab.wait_for("document.getElementById('plan-rows').children.length === 8")
-    first = rows(tab, "plan-rows")[0].split("\t")
+    first = [cell.strip() for cell in rows(tab, "plan-rows")[0].split("\t")]
     assert first[0].split() == ["allreduce", "float32"] and first[1:3] == ["≤ 16 MiB", "shared memory, in place and TCP, ring, as fp16"]
     assert first[4:] == ["38.0", "4.51 ms", "3.28 ms", "90 %"] and first[3].endswith(", 10 a second"), first
     assert tab.evaluate(text("plan-settings")).startswith("Tensors are fused up to 64 MiB, and wait for others 1.00 ms at most. Messages have up to 256 KiB. The tuner has")
