@@ -117,12 +117,12 @@ PythonStacks::Answer PythonStacks::ask(pid_t thread, std::chrono::milliseconds l
   const std::optional<ThreadFacts> facts = facts_of_thread(process_, thread);
   const std::optional<SignalSets> signals = signals_of_thread(process_, thread);
   if (!facts || !signals || !is_alive()) return {.problem = fmt::format("thread {} has ended", thread)};
+  if (facts->state == 'T' || facts->state == 't') return {.problem = "it is stopped, so Python does not run"};
   const std::uint64_t bit = std::uint64_t{1} << (signal_ - 1);
   if ((signals->caught & bit) == 0)
     return {.problem = fmt::format("the program has taken the handler of signal {} away", signal_)};
   if (((signals->blocked | signals->pending) & bit) != 0)
     return {.problem = fmt::format("thread {} blocks signal {}", thread, signal_)};
-  if (facts->state == 'T' || facts->state == 't') return {.problem = "it is stopped, so Python does not run"};
   if (::ftruncate(file_.number(), 0) != 0 || ::lseek(file_.number(), 0, SEEK_SET) != 0)
     return {.problem = "its file for stacks cannot be used"};
   if (::syscall(SYS_tgkill, process_, thread, signal_) != 0)
