@@ -93,16 +93,22 @@ bool PythonStacks::is_alive() const {
          program_of(process_) == program_;
 }
 
-// The signal is blocked while its handler runs.
+// The signal is blocked while its handler runs. Between the end of waiting and the begin of the handler it is
+// neither: then nothing has been written yet.
 bool PythonStacks::has_handled(pid_t thread, std::chrono::milliseconds limit) const {
   const std::uint64_t bit = std::uint64_t{1} << (signal_ - 1);
   const auto until = Clock::now() + limit;
   while (const std::optional<SignalSets> signals = signals_of_thread(process_, thread)) {
-    if (((signals->pending | signals->blocked) & bit) == 0) return true;
+    if (((signals->pending | signals->blocked) & bit) == 0 && has_text()) return true;
     if (Clock::now() >= until) return false;
     std::this_thread::sleep_for(kPause);
   }
   return false;
+}
+
+bool PythonStacks::has_text() const {
+  struct stat about {};
+  return ::fstat(file_.number(), &about) == 0 && about.st_size > 0;
 }
 
 std::string PythonStacks::text() const {

@@ -36,6 +36,7 @@ class PythonStacks {
 
  private:
   PythonStacks(pid_t process, int signal, Descriptor file, Descriptor handle, std::string program);
+  bool has_text() const;
   std::string text() const;
   bool has_handled(pid_t thread, std::chrono::milliseconds limit) const;
 

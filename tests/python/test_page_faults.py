@@ -87,9 +87,3 @@ def test_a_slow_card_is_named(tmp_path):
         assert f" of {host} sends " in words and "MB/s, the cards of other hosts" in words, words
         assert words in status()
         assert [event["text"] for event in told["update"]["events"] if event["kind"] == "slow card"][0].startswith("card ")
-
-
-def test_without_a_fault_nobody_is_named(tmp_path):
-    with job(tmp_path, "none", 0) as status:
-        told = wait_for(status, lambda told: told["update"].get("progress", {}).get("step", 0) > 300)
-        assert "waiting for" not in told["update"]["line"]["text"], told["update"]["line"]

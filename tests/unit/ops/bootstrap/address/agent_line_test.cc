@@ -54,6 +54,7 @@ TEST(AgentLine, ValuesAreAskedForAndComeLater) {
   line.tell_joined();
   EXPECT_EQ(ends.hear(), "join");
   EXPECT_EQ(ends.hear(), "training");
+  EXPECT_EQ(ends.hear(), "requests");
   EXPECT_FALSE(line.get("root", 1));
   EXPECT_EQ(ends.hear(), "get root");
   std::thread agent([&] {
@@ -100,6 +101,7 @@ TEST(AgentLine, TheAgentGetsThePageOfTheTrainingOnce) {
   ASSERT_TRUE(reading);
   EXPECT_EQ(reading->curves.size(), own.curves.size());
   ::munmap(memory, sizeof(TrainingPage));
+  EXPECT_EQ(ends.hear(), "requests");
   EXPECT_EQ(ends.hear(), "join");
   line.tell_mpi();
   EXPECT_EQ(ends.hear(), "mpi") << "the page does not come again";
