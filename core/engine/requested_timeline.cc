@@ -13,7 +13,8 @@
 namespace rueda {
 namespace {
 
-constexpr auto kBetweenLooks = std::chrono::microseconds(200);  // at the steps
+constexpr auto kBetweenLooks = std::chrono::milliseconds(1);  // at the steps
+constexpr auto kLongestStep = std::chrono::seconds(60);       // as ruedarun has it, which waits for the file
 
 std::atomic<const RequestedTimeline*> obeys{nullptr};
 
@@ -26,7 +27,10 @@ std::uint64_t steps_done() {
 
 // A request that was made before is not for this Runtime.
 RequestedTimeline::RequestedTimeline(Timeline& timeline)
-    : timeline_(timeline), page_(TimelineRequests::of_process().page()), seen_(page_.count()) {}
+    : timeline_(timeline), page_(TimelineRequests::of_process().page()), seen_(page_.count()) {
+  const RequestedTimeline* nobody = nullptr;
+  obeys.compare_exchange_strong(nobody, this);
+}
 
 RequestedTimeline::~RequestedTimeline() {
   {
@@ -43,8 +47,7 @@ RequestedTimeline::~RequestedTimeline() {
 void RequestedTimeline::obey() {
   if (is_busy_.load(std::memory_order_acquire)) return;
   seen_ = page_.count();
-  const RequestedTimeline* nobody = nullptr;
-  if (!obeys.compare_exchange_strong(nobody, this) && nobody != this) return;
+  if (obeys.load() != this) return;
   const std::optional<TimelineRequest> request = page_.read();
   if (!request) return;
   if (thread_.joinable()) thread_.join();
@@ -62,7 +65,13 @@ void RequestedTimeline::obey() {
 
 bool RequestedTimeline::await_step(std::uint64_t step) {
   std::unique_lock lock(mutex_);
-  while (!ending_ && steps_done() < step) changed_.wait_for(lock, kBetweenLooks);
+  auto moved_at = std::chrono::steady_clock::now();
+  for (std::uint64_t before = steps_done(), now = before; now < step; now = steps_done()) {
+    if (now != before) moved_at = std::chrono::steady_clock::now();
+    before = now;
+    if (ending_ || std::chrono::steady_clock::now() > moved_at + kLongestStep) return false;
+    changed_.wait_for(lock, kBetweenLooks);
+  }
   return !ending_;
 }
 
@@ -75,7 +84,7 @@ void RequestedTimeline::run(const TimelineRequest& request) {
     return;
   }
   await_step(request.last + late);
-  if (const Status stopped = timeline_.stop(); !stopped.ok())
+  if (const Status stopped = timeline_.stop(request.path); !stopped.ok())
     log(LogLevel::warning, "the timeline that ruedarun wants: {}", stopped.message);
 }
 

@@ -14,8 +14,8 @@
 namespace rueda {
 
 // Purpose: starts a timeline when the step of a request begins, and stops it at the end of the last one. A
-// thread waits for the steps; it lives as long as a request. One Runtime of a process obeys, the first to
-// look. Lives in the Runtime.
+// thread waits for the steps; it lives as long as a request. One Runtime of a process obeys, the one that
+// began first: that of all ranks. Lives in the Runtime.
 class RequestedTimeline {
  public:
   explicit RequestedTimeline(Timeline& timeline);
@@ -31,7 +31,7 @@ class RequestedTimeline {
  private:
   void obey();
   void run(const TimelineRequest& request);
-  bool await_step(std::uint64_t step);  // false: it is to end
+  bool await_step(std::uint64_t step);  // false: it is to end, or steps do not come
 
   Timeline& timeline_;
   const TimelineRequestPage& page_;

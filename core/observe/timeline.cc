@@ -58,6 +58,15 @@ Status Timeline::start(const std::string& path, bool mark_cycles) {
 
 Status Timeline::stop() {
   std::lock_guard lock(mutex_);
+  return end();
+}
+
+Status Timeline::stop(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  return path_ == path ? end() : Status{};
+}
+
+Status Timeline::end() {
   if (!writer_.joinable()) return {};
   tracing_.store(false, std::memory_order_release);
   {

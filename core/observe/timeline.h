@@ -35,6 +35,8 @@ class Timeline {
   // The file is complete when this returns. Rank 0 then puts the files of all ranks into its own, if it can
   // reach them, waiting 1 s at most for ranks that have not stopped yet. Ok when nothing was being traced.
   Status stop();
+  // The same where the one that is being written has this path.
+  Status stop(const std::string& path);
 
   bool tracing() const { return tracing_.load(std::memory_order_acquire); }
   bool marks_cycles() const { return mark_cycles_.load(std::memory_order_relaxed); }
@@ -43,6 +45,7 @@ class Timeline {
 
  private:
   void write(TraceFile& file, std::uint64_t lost_earlier);
+  Status end();  // with the lock
   Status merge() const;
 
   std::mutex mutex_;

@@ -117,7 +117,7 @@ void HostLoadReader::read_memory(agents::HostLoad& load, const CgroupLimits& lim
 
 // Of this machine, also in tests.
 void HostLoadReader::read_speeds(agents::HostLoad& load) {
-  const auto speeds = traffic_.speeds(tcp_connections(), cards_by_address());
+  const auto speeds = traffic_.speeds(tcp_connections(), cards_by_address(), load.now_ns);
   for (agents::HostLoad::Card& card : load.cards)
     if (const auto found = speeds.find(card.name); found != speeds.end())
       card.speed = found->second.bytes_per_second;

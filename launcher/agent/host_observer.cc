@@ -39,8 +39,6 @@ std::string HostObserver::ask_for_timeline(Rank& rank, const std::string& text) 
 }
 
 RankAnswers::Make HostObserver::answer_to(const agents::Request& request, int number, Rank& rank) {
-  if (request.kind == agents::RequestKind::timeline)
-    return [words = ask_for_timeline(rank, request.text)] { return words; };
   if (request.kind == agents::RequestKind::recordings)
     return [bytes = recordings_.of(number)] { return bytes; };
   if (request.kind == agents::RequestKind::stacks && rank.main_process != 0)
@@ -49,7 +47,12 @@ RankAnswers::Make HostObserver::answer_to(const agents::Request& request, int nu
 }
 
 void HostObserver::ask(const agents::Request& request) {
-  for (auto& [number, rank] : ranks_) answers_.ask(request.number, number, answer_to(request, number, rank));
+  for (auto& [number, rank] : ranks_) {
+    if (request.kind == agents::RequestKind::timeline)
+      answers_.answer(request.number, number, ask_for_timeline(rank, request.text));
+    else
+      answers_.ask(request.number, number, answer_to(request, number, rank));
+  }
 }
 
 void HostObserver::note_main_process(int number, pid_t process, std::shared_ptr<PythonStacks> python) {

@@ -14,7 +14,6 @@
 namespace rueda {
 namespace {
 
-constexpr std::size_t kMostQuestions = 16 << 10;
 constexpr std::size_t kMostBytes = 8 << 20;     // of answers: then the next one is made later
 constexpr std::size_t kMostWaiting = 48 << 10;  // for ruedarun, of bytes: then parts wait
 constexpr auto kUntilRoom = std::chrono::milliseconds(10);
@@ -47,7 +46,7 @@ RankAnswers::~RankAnswers() {
 void RankAnswers::ask(std::uint32_t number, int rank, Make make) {
   const std::lock_guard lock(mutex_);
   Question question{number, rank, std::move(make)};
-  if (questions_.size() >= kMostQuestions) return keep(question, "");
+  std::erase_if(questions_, [&](const Question& other) { return other.number != number; });
   if (!thread_.joinable()) {
     sigset_t all, before;
     ::sigfillset(&all);
@@ -61,6 +60,11 @@ void RankAnswers::ask(std::uint32_t number, int rank, Make make) {
   }
   questions_.push_back(std::move(question));
   changed_.notify_all();
+}
+
+void RankAnswers::answer(std::uint32_t number, int rank, std::string bytes) {
+  const std::lock_guard lock(mutex_);
+  keep({number, rank, {}}, std::move(bytes));
 }
 
 void RankAnswers::keep(const Question& question, std::string bytes) {

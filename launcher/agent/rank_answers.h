@@ -32,9 +32,11 @@ class RankAnswers {
   RankAnswers(const RankAnswers&) = delete;
   RankAnswers& operator=(const RankAnswers&) = delete;
 
-  // Of rank `rank`, for the request of that number. An answer that throws is empty, and so is one for which
-  // there are too many others.
+  // Of rank `rank`, for the request of that number. An answer that throws is empty. Questions of an earlier
+  // request are dropped: nobody waits for them.
   void ask(std::uint32_t number, int rank, Make make);
+  // One that is there already.
+  void answer(std::uint32_t number, int rank, std::string bytes);
 
   bool has_any();                                        // that have not left, or are to be made
   int descriptor() const { return made_one_.number(); }  // readable: act() has something to send

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostEvents = 128;
 constexpr std::size_t kMostBytes = 16 << 20;
 constexpr auto kUntilAnswer = 5s;
-constexpr auto kUntilRanksAnswer = 20s;
+constexpr auto kUntilRanksAnswer = 75s;
 constexpr auto kUntilComment = 5s;
 
 EventFeed::Text text_of(std::string text) { return std::make_shared<const std::string>(std::move(text)); }

@@ -11,6 +11,7 @@
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,8 +27,9 @@ using nlohmann::json;
 
 constexpr std::uint64_t kSteps = 20;  // of a timeline
 constexpr std::uint64_t kMostSteps = 100'000;
-constexpr auto kNotice = 1s;      // from a request to its first step
-constexpr auto kUntilFile = 30s;  // from the last step to the file of all ranks
+constexpr auto kNotice = 1s;        // from a request to its first step
+constexpr auto kLongestStep = 60s;  // as the ranks have it, which write the file
+constexpr auto kUntilFile = 30s;    // from the last step to the file of all ranks
 
 std::string text_of(const json& answer) {
   return answer.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -48,8 +50,12 @@ std::string stacks_answer(const RankReplies& replies, const json& ranks) {
 
 }  // namespace
 
-void JobActions::note_step(std::uint64_t step, Time now) {
-  if (step > steps_.last) steps_.last = step;
+// A program may begin another training, whose steps count from 0.
+void JobActions::note_step(int rank, std::uint64_t step, Time now) {
+  steps_.of_ranks[rank] = step;
+  const auto last = std::ranges::max(steps_.of_ranks | std::views::values);
+  if (last != steps_.last) steps_.moved = now;
+  steps_.last = last;
   const std::chrono::duration<double> passed = now - steps_.since;
   if (steps_.since != Time{} && passed < 500ms) return;
   if (steps_.since != Time{} && steps_.last >= steps_.counted)
@@ -173,7 +179,14 @@ std::string JobActions::timeline_answer(const RankReplies& replies) {
 void JobActions::look_for_timeline(Time now) {
   if (!awaited_ || pending_.contains(Inquiry::timeline)) return;
   if (!awaited_->over && steps_.last >= awaited_->last) awaited_->over = now;
-  const bool all_ended = ended_.size() >= ranks_.size();
+  const bool all_ended =
+      std::ranges::all_of(ranks_ | std::views::keys, [this](int rank) { return ended_.contains(rank); });
+  if (!awaited_->over && !all_ended && now > steps_.moved + kLongestStep) {
+    surroundings_.say("timeline",
+                      fmt::format("no timeline: no step has ended for {} s", kLongestStep.count()));
+    awaited_.reset();
+    return;
+  }
   if (!awaited_->over && !all_ended) return;
   const Time over = awaited_->over.value_or(now);
   if (!all_ended && now < over + 2s) return;

@@ -38,7 +38,7 @@ class JobActions {
 
   void note_started(int rank, int host) { ranks_[rank] = host; }
   void note_ended(int rank) { ended_.insert(rank); }
-  void note_step(std::uint64_t step, Time now);  // of any rank
+  void note_step(int rank, std::uint64_t step, Time now);
   void hear(int host, const agents::AnswerPart& part) { requests_.hear(host, part); }
 
   // Begins what is wanted, and answers what is complete. `knows_steps`: the ranks have been heard.
@@ -48,7 +48,9 @@ class JobActions {
  private:
   // The steps of a job that is watched.
   struct Steps {
-    std::uint64_t last = 0;
+    std::map<int, std::uint64_t> of_ranks;
+    std::uint64_t last = 0;     // of them
+    Time moved{};               // the last time that it changed
     std::uint64_t counted = 0;  // at `since`
     Time since{};
     double per_second = 0;

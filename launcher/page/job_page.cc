@@ -163,7 +163,7 @@ void JobPage::hear(int host, const agents::Message& message) {
   if (std::holds_alternative<agents::Stalled>(message)) dumps_.on_occasion("ranks wait for others", now);
   if (const auto* observed = std::get_if<agents::Observed>(&message)) {
     view_.hear(host, *observed, now);
-    actions_.note_step(observed->step, now);
+    actions_.note_step(observed->rank, observed->step, now);
   }
   if (const auto* load = std::get_if<agents::HostLoad>(&message)) {
     view_.hear(host, *load, now);
@@ -250,8 +250,8 @@ void JobPage::finish(int exit_status) {
   const auto now = Clock::now();
   view_.job_ended(exit_status, now);
   if (watch_) {
-    act(now, true);
-    publish(now);
+    act(now, true);  // it may end the watch
+    if (watch_) publish(now);
     if (!report_.path.empty()) make_report(now);
     feed_.finish(now + kFarewell);
   }

@@ -74,6 +74,7 @@ PageAccess::Verdict PageAccess::judge(const Heads& heads) const {
   if ((heads.acts || !heads.origin.empty()) && heads.origin != "http://" + heads.host)
     return Verdict::wrong_origin;
   if (is_token(heads.token)) return Verdict::allowed;
+  if (heads.acts) return Verdict::no_token;
   const std::string begin = cookie_name() + "=";
   for (std::string_view rest = heads.cookie; !rest.empty();) {
     const std::size_t end = std::min(rest.find(';'), rest.size());

@@ -24,7 +24,9 @@ class PageAccess {
 
   struct Heads {
     std::string host, origin, cookie, token;  // the last one is in the address; empty: not there
-    bool acts = false;                        // the request is more than to read: it needs an origin
+    // The request is more than to read. It needs an origin, and the token itself: browsers send a cookie to
+    // the servers of all ports of a host.
+    bool acts = false;
   };
   Verdict judge(const Heads& heads) const;
 

@@ -8,7 +8,12 @@ namespace rueda {
 
 agents::Request RankRequests::begin(agents::RequestKind kind, std::string text,
                                     const std::map<int, int>& ranks, Time now) {
-  pending_[++last_] = {.until = now + kLongest, .waits = ranks, .replies = {}};
+  std::map<int, int> of_host;
+  for (const auto& [rank, host] : ranks) ++of_host[host];
+  int most = 0;
+  for (const auto& [host, count] : of_host) most = std::max(most, count);
+  const auto longest = std::min<std::chrono::milliseconds>(kLongest + most * kForRank, kLongestOfAll);
+  pending_[++last_] = {.until = now + longest, .waits = ranks, .replies = {}};
   return {last_, kind, std::move(text)};
 }
 

@@ -25,7 +25,9 @@ struct RankReplies {
 class RankRequests {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr std::chrono::seconds kLongest{10};
+  // One rank of a host answers after the other.
+  static constexpr std::chrono::seconds kLongest{10}, kLongestOfAll{60};
+  static constexpr std::chrono::milliseconds kForRank{500};
   static constexpr std::size_t kMostBytes = 4 << 20;  // of a rank's answer
 
   // Requests are numbered from `first` + 1 on: two of this class in one job need different numbers.

@@ -26,6 +26,8 @@ namespace {
 constexpr std::uint32_t kEstablished = 1U << 1;
 constexpr double kMemory = 2.0;  // seconds of sending that count
 constexpr double kMicrosecond = 1e-6;
+constexpr double kMuch = 0.25;                 // of the bytes of the connection that carries most
+constexpr std::int64_t kIdle = 3'000'000'000;  // nanoseconds
 
 std::string text_of(int family, const void* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -128,10 +130,15 @@ std::map<std::string, std::string> cards_by_address() {
   return cards;
 }
 
-// Connections of one card send at the same time more often than not, so the longest time counts.
-std::map<std::string, CardTraffic::Speed> CardTraffic::speeds(
-    const std::vector<ConnectionCount>& connections, const std::map<std::string, std::string>& cards) {
-  std::map<std::string, std::pair<double, double>> news;  // bytes, seconds
+// A connection that carries little does not count: it may wait for something else than the card. Others send
+// at the same time more often than not, so the longest time counts.
+std::map<std::string, CardTraffic::Speed> CardTraffic::speeds(const std::vector<ConnectionCount>& connections,
+                                                              const std::map<std::string, std::string>& cards,
+                                                              std::int64_t now_ns) {
+  struct Sent {
+    double bytes = 0, seconds = 0;
+  };
+  std::map<std::string, std::vector<Sent>> news;
   std::map<std::uint64_t, ConnectionCount> now;
   for (const ConnectionCount& each : connections) {
     now[each.cookie] = each;
@@ -140,17 +147,25 @@ std::map<std::string, CardTraffic::Speed> CardTraffic::speeds(
     if (before == before_.end() || card == cards.end()) continue;
     const ConnectionCount& old = before->second;
     if (each.sending_us <= old.sending_us || each.acknowledged_bytes <= old.acknowledged_bytes) continue;
-    auto& [bytes, seconds] = news[card->second];
-    bytes += static_cast<double>(each.acknowledged_bytes - old.acknowledged_bytes);
-    seconds = std::max(seconds, static_cast<double>(each.sending_us - old.sending_us) * kMicrosecond);
+    news[card->second].push_back({static_cast<double>(each.acknowledged_bytes - old.acknowledged_bytes),
+                                  static_cast<double>(each.sending_us - old.sending_us) * kMicrosecond});
   }
   before_ = std::move(now);
-  for (const auto& [card, sent] : news) {
+  for (const auto& [card, all] : news) {
+    const double most = std::ranges::max(all, {}, &Sent::bytes).bytes;
+    Sent sum;
+    for (const Sent& each : all) {
+      if (each.bytes < kMuch * most) continue;
+      sum.bytes += each.bytes;
+      sum.seconds = std::max(sum.seconds, each.seconds);
+    }
     Speed& speed = speeds_[card];
-    const double kept = std::min(speed.sending_seconds, std::max(0.0, kMemory - sent.second));
-    const double seconds = kept + sent.second;
-    speed = {(speed.bytes_per_second * kept + sent.first) / seconds, seconds};
+    const double kept = std::min(speed.sending_seconds, std::max(0.0, kMemory - sum.seconds));
+    const double seconds = kept + sum.seconds;
+    speed = {(speed.bytes_per_second * kept + sum.bytes) / seconds, seconds};
+    moved_ns_[card] = now_ns;
   }
+  std::erase_if(speeds_, [&](const auto& each) { return now_ns > moved_ns_[each.first] + kIdle; });
   return speeds_;
 }
 

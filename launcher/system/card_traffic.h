@@ -22,8 +22,8 @@ std::vector<ConnectionCount> tcp_connections();
 // Cards by their addresses.
 std::map<std::string, std::string> cards_by_address();
 
-// Purpose: the speed of each card while it has something to send, from the counts of connections. An idle
-// card and a program that sends little say nothing. Owned by one thread.
+// Purpose: the speed of each card while it has something to send, from the counts of the connections that
+// carry most. A card that was idle for some seconds has no speed. Owned by one thread.
 class CardTraffic {
  public:
   struct Speed {
@@ -33,11 +33,12 @@ class CardTraffic {
 
   // By card, over the last seconds in which it was sending. `connections`: now.
   std::map<std::string, Speed> speeds(const std::vector<ConnectionCount>& connections,
-                                      const std::map<std::string, std::string>& cards);
+                                      const std::map<std::string, std::string>& cards, std::int64_t now_ns);
 
  private:
   std::map<std::uint64_t, ConnectionCount> before_;  // by cookie
   std::map<std::string, Speed> speeds_;
+  std::map<std::string, std::int64_t> moved_ns_;  // the last time that a card sent
 };
 
 }  // namespace rueda

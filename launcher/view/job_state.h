@@ -44,6 +44,7 @@ struct HostView {
   agents::HostLoad load;  // the last one
   agents::HostLoad before;
   bool is_heard = false;
+  double heard_at = 0;  // Unix seconds
 };
 
 struct JobEvent {

@@ -182,19 +182,19 @@ void JobView::hear(int host, const agents::HostLoad& load, Time now) {
   about.before = std::exchange(about.load, load);
   if (!about.is_heard) about.before = load;
   about.is_heard = true;
+  about.heard_at = unix_seconds(now);
   if (facts_.card_limit > 0)
     for (agents::HostLoad::Card& card : about.load.cards) card.limit = facts_.card_limit;
   news_.hosts.insert(host);
   look_at_cards(now);
 }
 
-// An event tells of each card once, until another one is the slowest.
+// An event tells of them once, until others are the slowest.
 void JobView::look_at_cards(Time now) {
-  const std::optional<SlowCard> slow = slow_card(hosts_);
+  const std::optional<SlowCards> slow = slow_cards(hosts_, unix_seconds(now));
   line_.slow_card = slow ? in_words(*slow) : "";
-  const std::string name = slow ? slow->card + " of " + slow->host : "";
-  if (name == line_.slow_card_told || !slow) return;
-  line_.slow_card_told = name;
+  if (!slow || slow->names == line_.slow_cards_told) return;
+  line_.slow_cards_told = slow->names;
   note_event("slow card", -1, line_.slow_card, now);
 }
 

@@ -51,12 +51,12 @@ struct LineFacts {
   LineState state = LineState::starting;
   std::string words;  // of the end, or what a start waits for
   Progress progress;
-  Culprit culprit;             // it makes steps longer, or, of a stalled job, stops it
-  double still_s = 0;          // of a stalled job: since its last step
-  double now_at = 0;           // Unix seconds
-  bool has_steps = false;      // ranks tell their steps
-  std::string slow_card;       // in words; empty: none
-  std::string slow_card_told;  // its name, of the last event
+  Culprit culprit;                           // it makes steps longer, or, of a stalled job, stops it
+  double still_s = 0;                        // of a stalled job: since its last step
+  double now_at = 0;                         // Unix seconds
+  bool has_steps = false;                    // ranks tell their steps
+  std::string slow_card;                     // in words; empty: none
+  std::vector<std::string> slow_cards_told;  // their names, of the last event
 };
 
 std::string name_of(LineState state);

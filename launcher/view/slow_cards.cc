@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kLeastRate = 100e3;  // bytes a second of the wall clock
 constexpr double kSimilar = 0.5, kSlow = 0.5;
+constexpr double kSilent = 3;  // seconds
 
 struct Sender {
   std::size_t host = 0;
@@ -21,12 +22,12 @@ struct Sender {
   double rate = 0;  // over all of the time
 };
 
-std::vector<Sender> senders_of(const std::vector<HostView>& hosts) {
+std::vector<Sender> senders_of(const std::vector<HostView>& hosts, double now) {
   std::vector<Sender> senders;
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     const HostView& about = hosts[host];
     const double seconds = static_cast<double>(about.load.now_ns - about.before.now_ns) * 1e-9;
-    if (!about.is_heard || seconds <= 0) continue;
+    if (!about.is_heard || seconds <= 0 || now > about.heard_at + kSilent) continue;
     for (const agents::HostLoad::Card& card : about.load.cards) {
       const auto before = std::ranges::find(about.before.cards, card.name, &agents::HostLoad::Card::name);
       if (before == about.before.cards.end() || card.sent_bytes < before->sent_bytes) continue;
@@ -41,25 +42,30 @@ std::string megabytes(double speed) { return fmt::format("{:.3g} MB/s", speed * 
 
 }  // namespace
 
-std::optional<SlowCard> slow_card(const std::vector<HostView>& hosts) {
-  const std::vector<Sender> senders = senders_of(hosts);
-  const auto slowest = std::ranges::min_element(senders, {}, &Sender::speed);
-  if (slowest == senders.end()) return std::nullopt;
-  std::vector<double> speeds, rates;
-  for (const Sender& each : senders) {
-    if (each.host == slowest->host) continue;
-    speeds.push_back(each.speed);
-    rates.push_back(each.rate);
-  }
-  if (speeds.empty()) return std::nullopt;
-  const double others = median_of(speeds);
-  if (slowest->speed >= kSlow * others || slowest->rate < kSimilar * median_of(rates)) return std::nullopt;
-  return SlowCard{hosts[slowest->host].name, slowest->card, slowest->speed, others};
+std::optional<SlowCards> slow_cards(const std::vector<HostView>& hosts, double now) {
+  std::vector<Sender> senders = senders_of(hosts, now);
+  if (senders.size() < 2) return std::nullopt;
+  std::ranges::sort(senders, {}, &Sender::speed);
+  const double fastest = senders.back().speed;
+  const auto first_fast =
+      std::ranges::find_if(senders, [&](const Sender& each) { return each.speed >= kSlow * fastest; });
+  const auto slow = static_cast<std::size_t>(first_fast - senders.begin());
+  if (slow == 0 || slow > 2 || (slow == 2 && senders.size() < 3)) return std::nullopt;
+  std::vector<double> rates;
+  for (const Sender& each : senders) rates.push_back(each.rate);
+  if (senders.front().rate < kSimilar * median_of(rates)) return std::nullopt;
+  SlowCards cards{.names = {}, .speed = senders.front().speed, .speed_of_others = fastest};
+  for (std::size_t i = 0; i < slow; ++i)
+    cards.names.push_back(fmt::format("{} of {}", senders[i].card, hosts[senders[i].host].name));
+  return cards;
 }
 
-std::string in_words(const SlowCard& card) {
-  return fmt::format("card {} of {} sends {}, the cards of other hosts {}", card.card, card.host,
-                     megabytes(card.speed), megabytes(card.speed_of_others));
+std::string in_words(const SlowCards& cards) {
+  const std::string speeds = fmt::format("{}, the cards of other hosts {}", megabytes(cards.speed),
+                                         megabytes(cards.speed_of_others));
+  if (cards.names.size() == 1) return fmt::format("card {} sends {}", cards.names.front(), speeds);
+  return fmt::format("cards {} and {} send {}: one of both may hold the other up", cards.names.front(),
+                     cards.names.back(), speeds);
 }
 
 }  // namespace rueda

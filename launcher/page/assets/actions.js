@@ -9,7 +9,9 @@ const kSteps = 20;
 export async function post(address) {
   let answer;
   try {
-    answer = await fetch(address, { method: "POST" });
+    const target = new URL(address, location.href);
+    target.searchParams.set("token", new URLSearchParams(location.search).get("token") ?? "");
+    answer = await fetch(target, { method: "POST" });
   } catch {
     throw new Error("ruedarun does not answer");
   }

@@ -137,7 +137,7 @@ def test_a_timeline_is_made_and_the_job_saves_and_stops(tmp_path):
     text_of_script = (tmp_path / "train.py").read_text()
     (tmp_path / "train.py").write_text("import signal\nstops = []\nsignal.signal(signal.SIGTERM, lambda *_: stops.append(1))\n" + text_of_script)
     with page_of(tmp_path, "python", "train.py", -1, ranks=2) as (job, tab):
-        tab.wait_for(f"{text('line')}.startsWith('running, step ')", 60)
+        tab.wait_for(f"/^running, step [\\d,]{{2,}}/.test({text('line')})", 60)
         click(tab, "timeline-now")
         tab.wait_for(f"/Steps [\\d,]+ to [\\d,]+ go to .*json/.test({text('actions-words')})")
         steps = re.search(r"Steps ([\d,]+) to ([\d,]+) go to (\S+json)", tab.evaluate(text("actions-words")))

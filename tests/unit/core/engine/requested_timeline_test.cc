@@ -113,13 +113,26 @@ TEST_F(RequestedTimelineTest, AFileThatCannotBeWrittenIsNoHarm) {
   EXPECT_TRUE(look_until([&] { return timeline_.tracing(); })) << "the next one is made";
 }
 
-TEST_F(RequestedTimelineTest, TheFirstRuntimeToLookObeys) {
+TEST_F(RequestedTimelineTest, TheProgramsOwnTimelineIsNotStopped) {
+  const std::string own = path_ + ".own";
+  ASSERT_TRUE(agents_page().write({steps_done(), steps_done() + 2, path_}));
+  EXPECT_TRUE(look_until([&] { return timeline_.tracing(); }));
+  EXPECT_TRUE(timeline_.stop().ok());
+  EXPECT_TRUE(timeline_.start(own, false).ok());
+  train(3);
+  std::this_thread::sleep_for(30ms);
+  EXPECT_TRUE(timeline_.tracing());
+  EXPECT_TRUE(timeline_.stop().ok());
+  ::unlink(own.c_str());
+}
+
+TEST_F(RequestedTimelineTest, TheFirstRuntimeObeysWhoeverLooksFirst) {
   Timeline other;
   other.set_identity({.host = "here"});
   RequestedTimeline of_other(other);
   ASSERT_TRUE(agents_page().write({steps_done(), steps_done() + 1, path_}));
-  requested_.look();
   of_other.look();
+  requested_.look();
   EXPECT_TRUE(look_until([&] { return timeline_.tracing(); }));
   EXPECT_FALSE(other.tracing());
 }

@@ -38,7 +38,7 @@ class JobActionsTest : public testing::Test {
   }
   void turn() { actions_.act(feed_, feed_.take_wanted(), true, now_); }
   void train(std::uint64_t steps) {
-    for (; steps > 0; --steps) actions_.note_step(++step_, now_ += 100ms);
+    for (; steps > 0; --steps) actions_.note_step(0, ++step_, now_ += 100ms);
   }
   void answer_all(const std::string& words) {
     const std::uint32_t number = std::get<agents::Request>(told_.back()).number;
@@ -101,6 +101,31 @@ TEST_F(JobActionsTest, ATimelineThatIsNotWrittenIsTold) {
   turn();
   ASSERT_EQ(said_.size(), 1u);
   EXPECT_NE(said_.front().find("has not been written"), std::string::npos);
+}
+
+TEST_F(JobActionsTest, ATimelineWithoutStepsIsGivenUp) {
+  train(3);
+  std::future<json> answer = ask(Inquiry::timeline);
+  answer_all("");
+  answer.get();
+  now_ += 59s;
+  turn();
+  EXPECT_TRUE(actions_.is_busy());
+  now_ += 2s;
+  turn();
+  EXPECT_FALSE(actions_.is_busy());
+  ASSERT_EQ(said_.size(), 1u);
+  EXPECT_NE(said_.front().find("no step has ended"), std::string::npos);
+}
+
+TEST_F(JobActionsTest, AnotherTrainingCountsFromZero) {
+  train(50);
+  step_ = 0;
+  train(3);
+  std::future<json> answer = ask(Inquiry::timeline);
+  EXPECT_LT(agents::timeline_request_from(std::get<agents::Request>(told_.front()).text)->first, 50u);
+  answer_all("");
+  answer.get();
 }
 
 TEST_F(JobActionsTest, ATimelineIsRefusedWhereNobodyCouldMakeOne) {

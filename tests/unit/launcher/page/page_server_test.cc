@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -227,6 +228,11 @@ TEST_F(PageServerTest, OnlyThePageItselfActs) {
   EXPECT_EQ(status(post, none + "Origin: null\r\n"), 403);
   const std::string stranger = "POST /stop HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(status(stranger, none + "Origin: http://localhost\r\n"), 401) << "no token";
+  const std::string url = server_->url();
+  const std::string cookie = fmt::format("Cookie: rueda-{}={}\r\n", port_, url.substr(url.find('=') + 1));
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", cookie), 200);
+  EXPECT_EQ(status(stranger, none + cookie + "Origin: http://localhost\r\n"), 401)
+      << "servers of other ports get the cookie, too";
   EXPECT_EQ(stops, 0);
   EXPECT_EQ(status(post, none + "Origin: http://localhost\r\n"), 200);
   EXPECT_EQ(stops, 1);

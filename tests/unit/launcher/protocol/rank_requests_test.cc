@@ -19,7 +19,7 @@ TEST(RankRequests, PutsPartsTogetherAndEndsWithTheLastRank) {
   EXPECT_FALSE(requests.next_time());
   const agents::Request request = requests.begin(RequestKind::stacks, "words", kHosts, kBegin);
   EXPECT_EQ(request.text, "words");
-  EXPECT_EQ(requests.next_time(), kBegin + RankRequests::kLongest);
+  EXPECT_EQ(requests.next_time(), kBegin + RankRequests::kLongest + 2 * RankRequests::kForRank);
   requests.hear(0, {request.number, 0, false, "one "});
   requests.hear(0, {request.number, 1, true, ""});
   requests.hear(1, {request.number, 2, true, "three"});
@@ -38,7 +38,8 @@ TEST(RankRequests, NamesTheRanksThatAreSilentOrStopInTheMiddle) {
   const agents::Request request = requests.begin(RequestKind::stacks, "", kHosts, kBegin);
   requests.hear(0, {request.number, 0, false, "begun"});
   requests.hear(0, {request.number, 1, true, "whole"});
-  const std::optional<RankReplies> replies = requests.take(request.number, kBegin + RankRequests::kLongest);
+  const std::optional<RankReplies> replies =
+      requests.take(request.number, kBegin + RankRequests::kLongestOfAll);
   ASSERT_TRUE(replies);
   EXPECT_EQ(replies->by_rank, (std::map<int, std::string>{{1, "whole"}}));
   EXPECT_EQ(replies->silent, (std::set<int>{0, 2}));

@@ -4,42 +4,58 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace rueda {
 namespace {
+
+constexpr double kNow = 1000;
 
 // A host whose only card has sent so many bytes in the last second.
 HostView host(const std::string& name, std::uint64_t bytes, double speed) {
   HostView view;
   view.name = name;
   view.is_heard = true;
+  view.heard_at = kNow;
   view.before = {.now_ns = 0, .cards = {{.name = "eth0"}}};
   view.load = {.now_ns = 1'000'000'000, .cards = {{.name = "eth0", .sent_bytes = bytes, .speed = speed}}};
   return view;
 }
 
-TEST(SlowCards, TheSlowestOfARingIsNamed) {
-  const auto slow =
-      slow_card({host("a", 2'000'000, 24e6), host("b", 2'000'000, 2.5e6), host("c", 2'100'000, 26e6)});
-  ASSERT_TRUE(slow);
-  EXPECT_EQ(in_words(*slow), "card eth0 of b sends 2.5 MB/s, the cards of other hosts 25 MB/s");
+std::string words_of(const std::vector<HostView>& hosts, double now = kNow) {
+  const auto slow = slow_cards(hosts, now);
+  return slow ? in_words(*slow) : "";
 }
 
-TEST(SlowCards, OfTwoTheSlowerOne) {
-  EXPECT_EQ(slow_card({host("a", 2'000'000, 5e6), host("b", 2'000'000, 20e6)})->host, "a");
+TEST(SlowCards, TheSlowestOfARingIsNamed) {
+  EXPECT_EQ(words_of({host("a", 2'000'000, 24e6), host("b", 2'000'000, 2.5e6), host("c", 2'100'000, 26e6)}),
+            "card eth0 of b sends 2.5 MB/s, the cards of other hosts 26 MB/s");
+  EXPECT_EQ(words_of({host("a", 2'000'000, 5e6), host("b", 2'000'000, 20e6)}),
+            "card eth0 of a sends 5 MB/s, the cards of other hosts 20 MB/s");
+}
+
+TEST(SlowCards, OneThatIsSlowBothWaysIsNamedWithTheOneBeforeIt) {
+  EXPECT_EQ(
+      words_of({host("a", 2'000'000, 2.6e6), host("b", 2'000'000, 2.5e6), host("c", 2'100'000, 26e6)}),
+      "cards eth0 of b and eth0 of a send 2.5 MB/s, the cards of other hosts 26 MB/s: one of both may hold "
+      "the other up");
 }
 
 TEST(SlowCards, NobodyWhereSpeedsAreAlikeOrUnknown) {
-  EXPECT_FALSE(slow_card({host("a", 2'000'000, 24e6), host("b", 2'000'000, 15e6)}));
-  EXPECT_FALSE(slow_card({host("a", 2'000'000, 24e6), host("b", 2'000'000, 0)}));
-  EXPECT_FALSE(slow_card({host("a", 2'000'000, 24e6)}));
-  EXPECT_FALSE(slow_card({}));
+  EXPECT_EQ(words_of({host("a", 2'000'000, 24e6), host("b", 2'000'000, 15e6)}), "");
+  EXPECT_EQ(words_of({host("a", 2'000'000, 24e6), host("b", 2'000'000, 0)}), "");
+  EXPECT_EQ(words_of({host("a", 2'000'000, 24e6)}), "");
+  EXPECT_EQ(words_of({}), "");
+  EXPECT_EQ(words_of({host("a", 2'000'000, 24e6), host("b", 2'000'000, 2e6)}, kNow + 4), "")
+      << "they are silent";
 }
 
 TEST(SlowCards, ShortMessagesSayNothing) {
-  EXPECT_FALSE(
-      slow_card({host("root", 20'000'000, 24e6), host("leaf", 200'000, 1e6), host("leaf2", 210'000, 1e6)}));
-  EXPECT_FALSE(slow_card({host("root", 20'000'000, 24e6), host("leaf", 200'000, 1e6)}));
-  EXPECT_FALSE(slow_card({host("a", 50'000, 24e6), host("b", 50'000, 1e6)}));
+  EXPECT_EQ(words_of({host("root", 20'000'000, 24e6), host("leaf", 200'000, 1e6)}), "");
+  EXPECT_EQ(words_of({host("a", 50'000, 24e6), host("b", 50'000, 1e6)}), "");
+  EXPECT_EQ(words_of({host("a", 20'000'000, 24e6), host("b", 20'000'000, 24e6), host("leaf", 200'000, 1e6)}),
+            "");
 }
 
 }  // namespace
