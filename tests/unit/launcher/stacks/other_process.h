@@ -11,12 +11,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <thread>
 
 #include "launcher/stacks/thread_facts.h"
 
 namespace rueda {
+
+// ThreadSanitizer has a thread of its own in each process.
+#ifdef __SANITIZE_THREAD__
+inline constexpr std::size_t kHiddenThreads = 1;
+#else
+inline constexpr std::size_t kHiddenThreads = 0;
+#endif
 
 // Until `is_so`, for 10 s at most; whether it was.
 inline bool comes(const std::function<bool()>& is_so) {

@@ -26,11 +26,11 @@ TEST(ProcessStacks, HaveEveryThread) {
     for (int i = 0; i < 20; ++i) threads.emplace_back([] { ::pause(); });
     count_up(shared);
   });
-  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() == 21; }));
+  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() == 21 + kHiddenThreads; }));
   ASSERT_TRUE(counts(shared));
   const json answer = answer_of(other.id());
   EXPECT_EQ(answer.at("process").get<pid_t>(), other.id());
-  ASSERT_EQ(answer.at("threads").size(), 21U);
+  ASSERT_EQ(answer.at("threads").size(), 21 + kHiddenThreads);
   EXPECT_EQ(answer.at("threads").front().at("id").get<pid_t>(), other.id());
   for (const json& thread : answer.at("threads")) {
     EXPECT_EQ(thread.contains("frames"), has_native_stacks()) << thread;
@@ -45,7 +45,7 @@ TEST(ProcessStacks, LeaveOutWhatIsTooMuch) {
     for (int i = 0; i < 600; ++i) std::thread([] { ::pause(); }).detach();
     count_up(shared);
   });
-  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() == 601; }));
+  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() >= 601; }));
   const std::string text = stacks_of(other.id(), nullptr);
   EXPECT_LE(text.size(), kMostStacksBytes);
   const json answer = json::parse(text);
@@ -57,6 +57,7 @@ TEST(ProcessStacks, LeaveOutWhatIsTooMuch) {
 TEST(ProcessStacks, SayThatItHasEnded) {
   const OtherProcess other([] {});
   ASSERT_TRUE(other.comes_to('Z'));
+  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() <= 1; }));
   for (const pid_t process : {other.id(), 999'999'999}) {
     const json notes = answer_of(process).at("notes");
     EXPECT_NE(notes.dump().find("has ended"), std::string::npos) << notes;
