@@ -181,7 +181,7 @@ void put_entry(PickleWriter& writer, const Entry& entry, Rank rank, std::int64_t
   put_number(writer, "time_created_ns", own.submitted_ns);
   if (completed && own.started_ns != 0) {
     writer.put("duration_ms");
-    writer.put(static_cast<double>(own.ended_ns - own.started_ns) * 1e-6);
+    writer.put((static_cast<double>(own.ended_ns) - static_cast<double>(own.started_ns)) * 1e-6);
   }
   const bool receives = torch_name(entry, rank).starts_with("nccl:recv");
   const bool sends = is_message(own) && !receives;
