@@ -95,6 +95,23 @@ TEST(StoppedThread, GoesOnWhenTheTracerIsKilled) {
   ::kill(shared.process, SIGKILL);
 }
 
+// With no time at all, it stops after the constructor.
+TEST(StoppedThread, OneThatStopsTooLateGoesOn) {
+  Shared& shared = make_shared_numbers();
+  const OtherProcess other([&] { count_up(shared); });
+  ASSERT_TRUE(counts(shared));
+  in_thread([&] {
+    int late = 0;
+    for (int i = 0; i < 100; ++i) {
+      const int error = StoppedThread(other.id(), 0s).error();
+      if (error == ETIMEDOUT) ++late;
+      comes([&] { return StoppedThread::let_go(other.id()) || error == 0 || other.state() != 't'; });
+      comes([&] { return StoppedThread(other.id(), 1s).error() == 0 || StoppedThread::let_go(other.id()); });
+    }
+    EXPECT_TRUE(counts(shared)) << late;
+  });
+}
+
 TEST(StoppedThread, WhoHasEndedIsNotStopped) {
   const OtherProcess other([] {});
   ASSERT_TRUE(other.comes_to('Z'));
