@@ -96,9 +96,8 @@ Shapes shapes_of(const Entry& entry) {
   switch (own.operation) {
     case Operation::allgather:
       if (uneven) return {with_rows(own.shape, 1), with_rows(own.shape, ranks)};
-      return {own.shape,
-              with_rows(own.shape, static_cast<std::int64_t>(static_cast<std::uint64_t>(rows) *
-                                                             static_cast<std::uint64_t>(ranks)))};
+      return {own.shape, with_rows(own.shape, static_cast<std::int64_t>(static_cast<std::uint64_t>(rows) *
+                                                                        static_cast<std::uint64_t>(ranks)))};
     case Operation::reducescatter:
       if (rows % ranks != 0 && !uneven) return {with_rows(own.shape, ranks), with_rows(own.shape, 1)};
       return {own.shape, with_rows(own.shape, rows / ranks)};

@@ -26,7 +26,8 @@ class RankRequests {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kLongest{10};
-  static constexpr std::size_t kMostBytes = 4 << 20;  // of a rank's answer
+  static constexpr std::size_t kMostBytes = 4 << 20;        // of a rank's answer
+  static constexpr std::size_t kMostOfRequest = 256 << 20;  // of all ranks: the rest counts as silent
 
   // Requests are numbered from `first` + 1 on: two of this class in one job need different numbers.
   explicit RankRequests(std::uint32_t first = 0) : last_(first) {}
@@ -47,6 +48,7 @@ class RankRequests {
     Time until{};
     std::map<int, int> waits;  // ranks that have not answered wholly, with their hosts
     RankReplies replies;
+    std::size_t bytes = 0;  // of them
   };
 
   std::map<std::uint32_t, Pending> pending_;

@@ -48,7 +48,10 @@ void read_stack(pid_t process, ProcessSnapshot::Thread& thread, std::size_t most
   switch (stopped.error()) {
     case 0: break;
     case ESRCH: return;
-    case ETIMEDOUT: ++failures.timeouts; failures.in_kernel.push_back(thread.facts.id); return;
+    case ETIMEDOUT:
+      ++failures.timeouts;
+      failures.in_kernel.push_back(thread.facts.id);
+      return;
     case ENOTSUP: ++failures.other_machine; return;
     default: failures.refused += ends(process, thread.facts.id) ? 0 : 1; return;
   }

@@ -73,7 +73,8 @@ std::vector<std::string> frames_of_faulthandler(const std::string& text) {
   std::istringstream lines(text);
   int threads = 0;
   for (std::string line; std::getline(lines, line) && frames.size() < kMostFrames;) {
-    if (line.find("(most recent call first)") != std::string::npos && line.front() != ' ' && ++threads > 1) break;
+    if (line.find("(most recent call first)") != std::string::npos && line.front() != ' ' && ++threads > 1)
+      break;
     std::string frame = frame_of(line);
     if (frame.empty() && line.starts_with("  ...")) frame = "… and more";
     if (frame.empty() || frame.size() > kLongestFrame) continue;
@@ -82,7 +83,8 @@ std::vector<std::string> frames_of_faulthandler(const std::string& text) {
   return frames;
 }
 
-PythonStacks::PythonStacks(pid_t process, int signal, Descriptor file, int number, Descriptor handle, std::string program)
+PythonStacks::PythonStacks(pid_t process, int signal, Descriptor file, int number, Descriptor handle,
+                           std::string program)
     : process_(process),
       signal_(signal),
       file_(std::move(file)),
@@ -91,7 +93,8 @@ PythonStacks::PythonStacks(pid_t process, int signal, Descriptor file, int numbe
       program_(std::move(program)) {}
 
 std::shared_ptr<PythonStacks> PythonStacks::of(pid_t process, int signal, Descriptor file, int number) {
-  if (process <= 0 || signal < SIGRTMIN || signal > SIGRTMAX || number < 0 || !is_in_memory(file)) return nullptr;
+  if (process <= 0 || signal < SIGRTMIN || signal > SIGRTMAX || number < 0 || !is_in_memory(file))
+    return nullptr;
   Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   std::string program = program_of(process);
   if (!handle || program.empty()) return nullptr;
@@ -120,7 +123,8 @@ std::string PythonStacks::text() const {
 bool PythonStacks::has_file() const {
   const std::string link = link_of(std::to_string(process_), number_);
   if (link.empty() || link != link_of("self", file_.number())) return false;
-  struct stat own {}, other {};
+  struct stat own {
+  }, other{};
   return ::fstat(file_.number(), &own) == 0 &&
          ::stat(fmt::format("/proc/{}/fd/{}", process_, number_).c_str(), &other) == 0 &&
          own.st_dev == other.st_dev && own.st_ino == other.st_ino;

@@ -54,9 +54,9 @@ class PythonStacks {
   pid_t process_;
   int signal_;
   Descriptor file_;
-  int number_;           // of the file, in the process
-  Descriptor handle_;    // a pidfd
-  std::string program_;  // its path
+  int number_;                  // of the file, in the process
+  Descriptor handle_;           // a pidfd
+  std::string program_;         // its path
   std::optional<pid_t> asked_;  // its handler may still write
   bool is_mute_ = false;        // it has handled a signal and written nothing
 };

@@ -24,7 +24,8 @@ struct StackCopy {
 // Purpose: stops a thread without a signal, and lets it go on where it was. A thread that was stopped stays
 // so, and a signal that comes meanwhile arrives. The kernel lets it go when the tracing thread ends, whatever
 // ends it. Nobody has to wait() for the stop: the agent's loop may take that news. Owned by one thread. A
-// thread that could not be stopped in time may stop later: let_go(), or the end of the tracing thread, frees it.
+// thread that could not be stopped in time may stop later: let_go(), or the end of the tracing thread, frees
+// it.
 class StoppedThread {
  public:
   // Waits for the stop, for that time at most.

@@ -188,7 +188,8 @@ TEST(RankChannel, KnowsTheProcessesThatRunPython) {
   const std::size_t before = open_descriptors();
   send_with(channel.ranks_end(), legal, {});
   send_with(channel.ranks_end(), legal, {0});
-  for (const std::string& text : {signal, signal + " ", signal + " x", std::string("stacks 9 3"), std::string("stacks x 3"), std::string("stacks ")})
+  for (const std::string& text : {signal, signal + " ", signal + " x", std::string("stacks 9 3"),
+                                  std::string("stacks x 3"), std::string("stacks ")})
     send_with(channel.ranks_end(), text, {file.number()});
   EXPECT_TRUE(channel.hear().empty());
   EXPECT_EQ(channel.main_process(), 0);

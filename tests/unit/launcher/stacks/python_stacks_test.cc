@@ -43,8 +43,8 @@ struct Asked {
       count_up(shared);
     });
     EXPECT_TRUE(counts(shared));
-    python =
-        PythonStacks::of(other->id(), SIGRTMIN + 3, Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
+    python = PythonStacks::of(other->id(), SIGRTMIN + 3,
+                              Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
   }
   PythonStacks::Answer ask() const { return python->ask(other->id(), 5s); }
 
@@ -102,8 +102,8 @@ TEST(PythonStacks, DoNotSignalAnotherProgram) {
     ::usleep(200'000);
     ::execl("/bin/sleep", "sleep", "60", nullptr);
   });
-  const auto python =
-      PythonStacks::of(other.id(), SIGRTMIN + 3, Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
+  const auto python = PythonStacks::of(other.id(), SIGRTMIN + 3,
+                                       Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
   ASSERT_TRUE(python && python->is_alive());
   EXPECT_TRUE(comes([&] { return !python->is_alive(); }));
   EXPECT_NE(python->ask(other.id(), 5s).problem, "");
@@ -120,7 +120,8 @@ TEST(PythonStacks, SignalAHandlerThatWritesNothingOnce) {
     ::sigaction(SIGRTMIN + 3, &action, nullptr);
   });
   for (int i = 0; i < 3; ++i)
-    EXPECT_NE(asked.python->ask(asked.other->id(), 100ms).problem.find("handler of its own"), std::string::npos);
+    EXPECT_NE(asked.python->ask(asked.other->id(), 100ms).problem.find("handler of its own"),
+              std::string::npos);
   EXPECT_TRUE(counts(asked.shared));
   EXPECT_EQ(seen.signals, 1);
 }
