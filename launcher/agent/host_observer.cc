@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/host_observer.h"
 
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +17,20 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 48 << 10;  // for ruedarun, of bytes: then news wait
 constexpr auto kUntilRoom = std::chrono::milliseconds(20);
+
+bool is_alive(const Descriptor& process) {
+  return ::syscall(SYS_pidfd_send_signal, process.number(), 0, nullptr, 0) == 0;
+}
+
+// When it is its turn, another process may have its number. Then the answer is empty.
+RankAnswers::Make stacks_later(pid_t process, std::shared_ptr<PythonStacks> python) {
+  auto handle = std::make_shared<const Descriptor>(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  return [process, python = std::move(python), handle = std::move(handle)] {
+    if (!is_alive(*handle)) return std::string();
+    std::string stacks = stacks_of(process, python);
+    return is_alive(*handle) ? std::move(stacks) : std::string();
+  };
+}
 
 }  // namespace
 
@@ -39,10 +57,9 @@ std::string HostObserver::ask_for_timeline(Rank& rank, const std::string& text) 
 }
 
 RankAnswers::Make HostObserver::answer_to(const agents::Request& request, int number, Rank& rank) {
-  if (request.kind == agents::RequestKind::recordings)
-    return [bytes = recordings_.of(number)] { return bytes; };
+  if (request.kind == agents::RequestKind::recordings) return recordings_.later(number);
   if (request.kind == agents::RequestKind::stacks && rank.main_process != 0)
-    return [process = rank.main_process, python = rank.python] { return stacks_of(process, python); };
+    return stacks_later(rank.main_process, rank.python);
   return [] { return std::string(); };
 }
 

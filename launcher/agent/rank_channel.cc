@@ -173,8 +173,11 @@ std::vector<RankChannel::Request> RankChannel::hear() {
 }
 
 // A helper process of the rank may tell of itself, too.
-void RankChannel::take_python(pid_t process, std::string_view signal, Descriptor file) {
-  auto python = PythonStacks::of(process, number_from<int>(signal).value_or(0), std::move(file));
+void RankChannel::take_python(pid_t process, std::string_view words, Descriptor file) {
+  const std::size_t blank = std::min(words.find(' '), words.size());
+  const auto signal = number_from<int>(words.substr(0, blank));
+  const auto number = number_from<int>(words.substr(std::min(blank + 1, words.size())));
+  auto python = PythonStacks::of(process, signal.value_or(0), std::move(file), number.value_or(-1));
   if (!python) return;
   std::erase_if(pythons_, [&](const auto& each) { return each->process() == process || !each->is_alive(); });
   if (pythons_.size() == kMostPythons) pythons_.erase(pythons_.begin());

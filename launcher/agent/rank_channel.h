@@ -21,7 +21,7 @@ namespace rueda {
 //   to the agent    "join" (this process calls init()), "mpi" (it has begun MPI), "put KEY VALUE", "get KEY";
 //                   of an elastic job (agents::WorkerState): "fresh", "ready GENERATION", "formed
 //                   GENERATION", "state"; with a descriptor of the process's memory: "training", its
-//                   TrainingPage; "requests", its TimelineRequestPage; "stacks SIGNAL", the file of a
+//                   TrainingPage; "requests", its TimelineRequestPage; "stacks SIGNAL NUMBER", the file of a
 //                   PythonStacks; "recorder OFFSET IDENTITY", a RecorderPage (RankRecordings); "stalled":
 //                   ranks wait for others in vain
 //   to the rank     "lost RANK WORDS", "value KEY VALUE"; of an elastic job: "generation NUMBER WORKERS.",
@@ -67,7 +67,7 @@ class RankChannel {
 
  private:
   void tell(std::string packet);
-  void take_python(pid_t process, std::string_view signal, Descriptor file);
+  void take_python(pid_t process, std::string_view words, Descriptor file);
 
   Descriptor ours_;
   Descriptor theirs_;

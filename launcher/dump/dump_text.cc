@@ -101,6 +101,9 @@ std::string line_of_wait(const JobGroup& group, const JobOperation& operation, d
   if (!operation.missing.empty())
     line += fmt::format(", {} {} not", to_string(operation.missing),
                         operation.missing.count() == 1 ? "has" : "have");
+  if (!operation.forgotten.empty())
+    line += fmt::format("; {} may have, among more operations than a recording has room for",
+                        to_string(operation.forgotten));
   if (!operation.absent.empty())
     line += fmt::format("; of {} there is no recording", to_string(operation.absent));
   return line;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
@@ -64,7 +65,7 @@ WrittenDump write_dump(const std::string& parent, const DumpFacts& facts,
   for (const auto& [rank, bytes] : answers)
     if (std::optional<RankRecording> recording = read_rank_recordings(bytes))
       recordings.emplace(rank, std::move(*recording));
-  const std::vector<JobGroup> groups = job_groups(recordings);
+  const std::vector<JobGroup> groups = job_groups(recordings, std::max(facts.ranks.size(), answers.size()));
   dump.summary = dump_summary(facts, groups, recordings);
   const std::optional<std::string> folder = make_folder(parent, facts, dump.error);
   if (!folder) return dump;

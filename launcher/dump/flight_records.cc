@@ -96,7 +96,8 @@ Shapes shapes_of(const Entry& entry) {
   switch (own.operation) {
     case Operation::allgather:
       if (uneven) return {with_rows(own.shape, 1), with_rows(own.shape, ranks)};
-      return {own.shape, with_rows(own.shape, rows * ranks)};
+      return {own.shape, with_rows(own.shape, static_cast<std::int64_t>(static_cast<std::uint64_t>(rows) *
+                                                                        static_cast<std::uint64_t>(ranks)))};
     case Operation::reducescatter:
       if (rows % ranks != 0 && !uneven) return {with_rows(own.shape, ranks), with_rows(own.shape, 1)};
       return {own.shape, with_rows(own.shape, rows / ranks)};
@@ -181,7 +182,9 @@ void put_entry(PickleWriter& writer, const Entry& entry, Rank rank, std::int64_t
   put_number(writer, "time_created_ns", own.submitted_ns);
   if (completed && own.started_ns != 0) {
     writer.put("duration_ms");
-    writer.put(static_cast<double>(own.ended_ns - own.started_ns) * 1e-6);
+    const std::uint64_t ns =
+        static_cast<std::uint64_t>(own.ended_ns) - static_cast<std::uint64_t>(own.started_ns);
+    writer.put(static_cast<double>(static_cast<std::int64_t>(ns)) * 1e-6);
   }
   const bool receives = torch_name(entry, rank).starts_with("nccl:recv");
   const bool sends = is_message(own) && !receives;

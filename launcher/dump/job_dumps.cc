@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -27,9 +29,14 @@ JobDumps::~JobDumps() {
 
 void JobDumps::on_occasion(const std::string& reason, Time now) {
   const bool is_soon = last_ && now < *last_ + kBetweenOccasions;
-  if (folder_.empty() || is_soon || now_ || occasions_ == kMostOccasions) return;
+  if (folder_.empty() || is_soon || occasions_ == kMostOccasions) return;
   last_ = now;
   ++occasions_;
+  if (now_) {
+    if (!next_) next_.emplace();
+    if (next_->reason.empty()) next_->reason = reason;
+    return;
+  }
   now_ = Dump{.reason = reason};
   begin(now);
 }
@@ -114,10 +121,24 @@ void JobDumps::conclude() {
   for (const Done& done : dump.done) done(written);
 }
 
+// No other answers come for the next one, so that the answers of this one are for both.
 void JobDumps::finish() {
   if (!now_) return;
-  if (request_ != 0) act(Time::max());
+  std::optional<Dump> next = std::exchange(next_, std::nullopt);
+  if (request_ != 0) {
+    if (next) {
+      if (now_->reason.empty()) now_->reason = next->reason;
+      std::ranges::move(next->done, std::back_inserter(now_->done));
+      next.reset();
+    }
+    act(Time::max());
+  }
   if (now_) conclude();
+  if (!next) return;
+  WrittenDump none;
+  none.error = "no dump: the job has ended";
+  if (!next->reason.empty()) surroundings_.say(fmt::format("{}; {}", next->reason, none.error));
+  for (const Done& done : next->done) done(none);
 }
 
 }  // namespace rueda

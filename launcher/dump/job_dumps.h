@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "launcher/dump/dump_writer.h"
-#include "launcher/protocol/rank_requests.h"
 #include "launcher/protocol/agent_message.h"
+#include "launcher/protocol/rank_requests.h"
 
 namespace rueda {
 
@@ -44,7 +44,7 @@ class JobDumps {
   }
   void hear(int host, const agents::AnswerPart& part) { requests_.hear(host, part); }
 
-  // "ranks wait for others". Nothing happens without a folder, or soon after another dump.
+  // "ranks wait for others". Nothing happens without a folder, or soon after another occasion.
   void on_occasion(const std::string& reason, Time now);
   // `done` is called by act() or finish().
   void ask(Done done, Time now);
@@ -73,7 +73,7 @@ class JobDumps {
   RankRequests requests_;
   std::uint32_t request_ = 0;  // 0: none
   std::optional<Dump> now_;    // whose answers come, or which is being written
-  std::optional<Dump> next_;   // for those who have asked since
+  std::optional<Dump> next_;   // for occasions and questions since
   std::optional<Time> last_;   // the last occasion
   int occasions_ = 0;          // of this job
   std::thread writer_;

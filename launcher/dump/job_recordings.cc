@@ -36,13 +36,12 @@ Rank rank_of_job(const Members& members, Rank rank) {
 
 // Ranks of an elastic job have other numbers than their processes. What the processes say of themselves
 // counts most.
-void find_ranks_of_job(Members& members) {
+void find_ranks_of_job(Members& members, Rank most) {
   Rank size = 0;
   for (const auto& [rank, page] : members.pages)
-    size = std::max({size, page.runtime->recording.size, page.runtime->recording.rank + 1,
+    size = std::max({size, page.runtime->recording.size, std::min(page.runtime->recording.rank, most - 1) + 1,
                      static_cast<Rank>(page.runtime->ranks.size())});
-  constexpr Rank kMost = 1 << 16;
-  members.ranks_of_job.resize(static_cast<std::size_t>(std::min(size, kMost)));
+  members.ranks_of_job.resize(static_cast<std::size_t>(std::min(size, most)));
   std::iota(members.ranks_of_job.begin(), members.ranks_of_job.end(), 0);
   for (const auto& [rank, page] : members.pages)
     std::copy_n(page.runtime->ranks.begin(),
@@ -55,16 +54,25 @@ void find_ranks_of_job(Members& members) {
   }
 }
 
-std::map<RuntimeKey, Members> runtimes_of(const std::map<Rank, RankRecording>& recordings) {
+// The numbers of a recording may be any.
+std::int64_t sum(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+std::int64_t difference(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+
+std::map<RuntimeKey, Members> runtimes_of(const std::map<Rank, RankRecording>& recordings, Rank most) {
   std::map<RuntimeKey, Members> runtimes;
   for (const auto& [rank, recording] : recordings) {
     for (const RecordedRuntime& runtime : recording.runtimes) {
       if (runtime.recording.size == 0) continue;  // it has not begun
       runtimes[{runtime.name, runtime.recording.job}].pages[rank] = {
-          &runtime, recording.unix_ns - recording.monotonic_ns};
+          &runtime, difference(recording.unix_ns, recording.monotonic_ns)};
     }
   }
-  for (auto& [key, members] : runtimes) find_ranks_of_job(members);
+  for (auto& [key, members] : runtimes) find_ranks_of_job(members, most);
   return runtimes;
 }
 
@@ -111,7 +119,7 @@ using Operations = std::map<OperationKey, JobOperation>;
 
 void add(Operations& operations, Rank rank, RecordedOperation operation, std::int64_t to_unix_ns) {
   for (std::int64_t* time : {&operation.submitted_ns, &operation.started_ns, &operation.ended_ns})
-    if (*time != 0) *time += to_unix_ns;
+    if (*time != 0) *time = sum(*time, to_unix_ns);
   OperationKey key{operation.plan, operation.name, 0};
   while (operations.contains(key) && operations.at(key).on.contains(rank)) ++std::get<2>(key);
   JobOperation& whole = operations[key];
@@ -176,6 +184,8 @@ void sort_members(JobOperation& operation, const JobGroup& group, ProcessSetId i
       kind = &operation.forgotten;
     else if (had_joined(*recording, id, operation.plan))
       kind = &operation.joined;
+    else if (recording->unrecorded > 0)
+      kind = &operation.forgotten;
     kind->add(RankSet::of(rank));
   }
 }
@@ -207,9 +217,10 @@ JobGroup make_group(const std::string& runtime, ProcessSetId id, const Members& 
 
 }  // namespace
 
-std::vector<JobGroup> job_groups(const std::map<Rank, RankRecording>& recordings) {
+std::vector<JobGroup> job_groups(const std::map<Rank, RankRecording>& recordings, std::size_t most) {
   std::vector<JobGroup> groups;
-  const std::map<RuntimeKey, Members> runtimes = runtimes_of(recordings);
+  const std::map<RuntimeKey, Members> runtimes =
+      runtimes_of(recordings, static_cast<Rank>(std::clamp<std::size_t>(most, 1, kMostRanksOfJob)));
   for (auto runtime = runtimes.begin(); runtime != runtimes.end(); ++runtime) {
     const auto& [key, members] = *runtime;
     const auto next = std::next(runtime);

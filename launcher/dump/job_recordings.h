@@ -2,6 +2,7 @@
 // The operations of a job, each with what its ranks have recorded of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,6 +13,8 @@
 
 namespace rueda {
 
+inline constexpr std::size_t kMostRanksOfJob = 1 << 16;
+
 // One operation of a group. A plain value.
 struct JobOperation {
   std::uint64_t plan = 0;  // 0: no rank has heard that all have submitted it
@@ -19,7 +22,7 @@ struct JobOperation {
   std::map<Rank, RecordedOperation> on;  // by rank of the job
   // Members without it:
   RankSet absent;     // of which there is no recording
-  RankSet forgotten;  // that may have had it too long ago
+  RankSet forgotten;  // that may have it, or had it too long ago: nothing tells
   RankSet joined;     // that had no more data
   RankSet missing;    // that have not submitted it
 };
@@ -32,8 +35,10 @@ struct JobGroup {
 };
 
 // Puts together what belongs together: by Plan and name, or by name where a rank knows no Plan. Times of
-// operations are nanoseconds since 1970 in the result, 0 where there is none. Pure.
-std::vector<JobGroup> job_groups(const std::map<Rank, RankRecording>& recordings);
+// operations are nanoseconds since 1970 in the result, 0 where there is none. A recording that tells of more
+// than `most` ranks is cut: it may say anything. Pure.
+std::vector<JobGroup> job_groups(const std::map<Rank, RankRecording>& recordings,
+                                 std::size_t most = kMostRanksOfJob);
 
 RankSet set_of(const std::vector<Rank>& ranks);
 

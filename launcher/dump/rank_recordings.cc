@@ -6,6 +6,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "core/observe/recorder_page.h"
@@ -46,31 +48,32 @@ void RankRecordings::take(int rank, Descriptor file, std::uint64_t offset, const
              .ranks = identity.substr(0, blank),
              .name = blank < identity.size() ? identity.substr(blank + 1) : "",
              .kept = std::nullopt};
-  std::deque<Page>& pages = pages_[rank];
-  std::erase_if(pages, [&](const Page& page) {
-    const std::optional<Bytes> bytes = page.name == fresh.name ? std::nullopt : read(page);
+  std::deque<SharedPage>& pages = pages_[rank];
+  std::erase_if(pages, [&](const SharedPage& page) {
+    const std::optional<Bytes> bytes = page->name == fresh.name ? std::nullopt : read(*page);
     return !bytes || is_over(*bytes);
   });
   if (pages.size() == kMostPages) pages.pop_front();
-  pages.push_back(std::move(fresh));
+  pages.push_back(std::make_shared<const Page>(std::move(fresh)));
 }
 
 void RankRecordings::note_end(int rank) {
   const auto found = pages_.find(rank);
   if (found == pages_.end()) return;
-  for (Page& page : found->second) {
-    page.kept = read(page);
-    page.file.close();
-  }
-  std::erase_if(found->second, [](const Page& page) { return !page.kept; });
+  for (SharedPage& page : found->second)
+    page = std::make_shared<const Page>(
+        Page{.file = {}, .offset = 0, .ranks = page->ranks, .name = page->name, .kept = read(*page)});
+  std::erase_if(found->second, [](const SharedPage& page) { return !page->kept; });
 }
 
-std::string RankRecordings::of(int rank) const {
-  RankRecordingsWriter writer(monotonic_ns());
-  if (const auto found = pages_.find(rank); found != pages_.end())
-    for (const Page& page : found->second)
-      if (const std::optional<Bytes> bytes = read(page)) writer.add(page.ranks, page.name, *bytes);
-  return writer.take();
+std::function<std::string()> RankRecordings::later(int rank) const {
+  const auto found = pages_.find(rank);
+  return [pages = found == pages_.end() ? std::deque<SharedPage>() : found->second] {
+    RankRecordingsWriter writer(monotonic_ns());
+    for (const SharedPage& page : pages)
+      if (const std::optional<Bytes> bytes = read(*page)) writer.add(page->ranks, page->name, *bytes);
+    return writer.take();
+  };
 }
 
 }  // namespace rueda

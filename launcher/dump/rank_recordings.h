@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -28,7 +30,9 @@ class RankRecordings {
   void note_end(int rank);
 
   // All that can be read now, for read_rank_recordings(); without a page where there is none.
-  std::string of(int rank) const;
+  std::string of(int rank) const { return later(rank)(); }
+  // The same for another thread, at its time; the pages are those of now.
+  std::function<std::string()> later(int rank) const;
 
  private:
   struct Page {
@@ -39,9 +43,12 @@ class RankRecordings {
     std::optional<Bytes> kept;  // in place of the file
   };
 
+  // Never changes, so that another thread may read it.
+  using SharedPage = std::shared_ptr<const Page>;
+
   static std::optional<Bytes> read(const Page& page);
 
-  std::map<int, std::deque<Page>> pages_;
+  std::map<int, std::deque<SharedPage>> pages_;
 };
 
 }  // namespace rueda

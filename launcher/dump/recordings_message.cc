@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t kMagic = 0x63657275;  // "urec"
 constexpr std::size_t kLongest = (std::size_t{4} << 20) - 4096;
 constexpr std::size_t kMostRanks = 4096;
+constexpr std::size_t kMostRuntimes = 64;
+constexpr std::int32_t kMostLeftOut = 1 << 20;
 constexpr std::size_t kLongestName = 256;
 
 std::int64_t unix_ns() {
@@ -73,11 +75,16 @@ std::optional<RankRecording> read_rank_recordings(std::string_view bytes) {
   RankRecording rank;
   rank.monotonic_ns = reader.get<std::int64_t>();
   rank.unix_ns = reader.get<std::int64_t>();
-  rank.left_out = reader.get<std::int32_t>();
+  rank.left_out = std::clamp(reader.get<std::int32_t>(), 0, kMostLeftOut);
   for (std::uint32_t count = reader.get<std::uint32_t>(); count > 0 && reader.ok(); --count) {
     const std::string ranks = reader.get_string();
     std::string name = reader.get_string();
-    std::optional<RecordedRuntime> runtime = runtime_of(ranks, std::move(name), reader.get_string());
+    const std::string page = reader.get_string();
+    if (rank.runtimes.size() == kMostRuntimes) {
+      rank.left_out = std::min(rank.left_out + 1, kMostLeftOut);
+      continue;
+    }
+    std::optional<RecordedRuntime> runtime = runtime_of(ranks, std::move(name), page);
     if (runtime) rank.runtimes.push_back(std::move(*runtime));
   }
   return reader.complete() ? std::optional(std::move(rank)) : std::nullopt;

@@ -73,7 +73,8 @@ void EventFeed::give_snapshot(std::string events) {
 void EventFeed::answer(Inquiry inquiry, std::string text) {
   Text shared = text_of(std::move(text));
   const std::lock_guard lock(mutex_);
-  answer(question(inquiry), std::move(shared));
+  Question& asked = question(inquiry);
+  answer(asked, asked.waiting > 0 ? std::move(shared) : nullptr);
 }
 
 std::string EventFeed::words(Inquiry inquiry) {
@@ -146,16 +147,20 @@ EventFeed::Text EventFeed::next(Reader& reader) {
   return snapshot_.question.answer;
 }
 
+// An answer may be long, so that nobody keeps it after those who have asked.
 EventFeed::Text EventFeed::ask(Inquiry inquiry, const std::string& words) {
   const bool reads = inquiry == Inquiry::status || inquiry == Inquiry::metrics;
   std::unique_lock lock(mutex_);
   Question& asked = question(inquiry);
   asked.words = words;
   const std::uint64_t number = ++asked.asked;
+  ++asked.waiting;
   wake_loop();
   changed_.wait_for(lock, reads ? kUntilAnswer : kUntilRanksAnswer,
                     [&] { return closed_ || asked.answered >= number; });
-  return asked.answered >= number ? asked.answer : nullptr;
+  Text text = asked.answered >= number ? asked.answer : nullptr;
+  if (--asked.waiting == 0) asked.answer.reset();
+  return text;
 }
 
 }  // namespace rueda

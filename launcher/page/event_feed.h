@@ -70,6 +70,7 @@ class EventFeed {
  private:
   struct Question {
     std::uint64_t asked = 0, answered = 0;  // so often
+    int waiting = 0;                        // for it
     Text answer;
     std::string words;
   };

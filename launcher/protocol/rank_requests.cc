@@ -24,12 +24,15 @@ void RankRequests::hear(int host, agents::AnswerPart part) {
   const auto waits = pending.waits.find(part.rank);
   if (waits == pending.waits.end() || waits->second != host) return;
   std::string& bytes = pending.replies.by_rank[part.rank];
-  const bool is_too_long = bytes.size() + part.bytes.size() > kMostBytes;
+  const bool is_too_long =
+      bytes.size() + part.bytes.size() > kMostBytes || pending.bytes + part.bytes.size() > kMostOfRequest;
   if (is_too_long) {
+    pending.bytes -= bytes.size();
     pending.replies.by_rank.erase(part.rank);
     pending.replies.silent.insert(part.rank);
   } else {
     bytes += part.bytes;
+    pending.bytes += part.bytes.size();
   }
   if (part.is_last || is_too_long) pending.waits.erase(waits);
 }

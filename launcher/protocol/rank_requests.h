@@ -28,7 +28,8 @@ class RankRequests {
   // One rank of a host answers after the other.
   static constexpr std::chrono::seconds kLongest{10}, kLongestOfAll{60};
   static constexpr std::chrono::milliseconds kForRank{500};
-  static constexpr std::size_t kMostBytes = 4 << 20;  // of a rank's answer
+  static constexpr std::size_t kMostBytes = 4 << 20;        // of a rank's answer
+  static constexpr std::size_t kMostOfRequest = 256 << 20;  // of all ranks: the rest counts as silent
 
   // Requests are numbered from `first` + 1 on: two of this class in one job need different numbers.
   explicit RankRequests(std::uint32_t first = 0) : last_(first) {}
@@ -49,6 +50,7 @@ class RankRequests {
     Time until{};
     std::map<int, int> waits;  // ranks that have not answered wholly, with their hosts
     RankReplies replies;
+    std::size_t bytes = 0;  // of them
   };
 
   std::map<std::uint32_t, Pending> pending_;

@@ -21,6 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kUntilEnded = std::chrono::seconds(1);  // after SIGKILL
+constexpr int kPauseMs = 10;
+
 void close_all_but(int descriptor) {
   const auto kept = static_cast<unsigned>(descriptor);
   if (kept > 0) ::close_range(0, kept - 1, 0);
@@ -44,14 +47,23 @@ void close_all_but(int descriptor) {
   ::_exit(0);
 }
 
-// Whoever has waited for it: after this it is no more.
-void end(pid_t child, const Descriptor& handle) {
-  if (handle) {
+// Without a handle: the number is the child's as long as nobody has waited for it.
+void kill_child(pid_t child, const Descriptor& handle) {
+  siginfo_t about{};
+  if (handle)
     ::syscall(SYS_pidfd_send_signal, handle.number(), SIGKILL, nullptr, 0);
+  else if (::waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT) == 0)
+    ::kill(child, SIGKILL);
+}
+
+// Another thread may have waited for it. One that a file system holds in the kernel ends later, by itself.
+void end(pid_t child, const Descriptor& handle) {
+  kill_child(child, handle);
+  const auto until = Clock::now() + kUntilEnded;
+  while (::waitpid(child, nullptr, WNOHANG) == 0 && Clock::now() < until) {
     pollfd ended{handle.number(), POLLIN, 0};
-    ::poll(&ended, 1, -1);
+    ::poll(&ended, 1, kPauseMs);
   }
-  ::waitpid(child, nullptr, handle ? WNOHANG : 0);
 }
 
 std::string read_all(int descriptor, std::size_t most, Clock::time_point until) {

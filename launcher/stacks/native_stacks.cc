@@ -30,14 +30,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostFrames = 256;
-constexpr std::size_t kLongestSymbol = 4096;         // that is read
-constexpr std::size_t kLongestName = 400;            // that is shown
-constexpr auto kForLines = std::chrono::seconds(1);  // of source files: then functions alone
+constexpr std::size_t kLongestSymbol = 4096;                // that is read
+constexpr std::size_t kLongestName = 400;                   // that is shown
+constexpr auto kForLines = std::chrono::milliseconds(300);  // of source files: then functions alone
 constexpr const char* kVdso = "[vdso]";
 
 // Registers of the debug format, as indices of Registers.
 constexpr std::array<std::size_t, 17> kDwarfRegisters{10, 12, 11, 5, 13, 14, 4, 19, 9,
                                                       8,  7,  6,  3, 2,  1,  0, 16};
+
+using Addresses = std::vector<Dwarf_Addr>;
 
 struct Mapping {
   std::uint64_t begin = 0, end = 0;
@@ -141,30 +143,37 @@ class Unwinder {
     is_ready_ = ::dwfl_attach_state(modules_.get(), nullptr, snapshot.process, &kThreadCallbacks, this);
   }
 
-  std::vector<std::string> frames(const ProcessSnapshot::Thread& thread) {
-    Walk walk{.unwinder = *this, .frames = {}};
+  // The innermost first.
+  Addresses addresses(const ProcessSnapshot::Thread& thread) {
+    Addresses frames;
     thread_ = &thread;
-    if (is_ready_) ::dwfl_getthread_frames(modules_.get(), thread.facts.id, &Unwinder::take_frame, &walk);
-    if (walk.frames.empty()) walk.frames.push_back(name_at(thread.registers[kDwarfRegisters.back()]));
-    return walk.frames;
+    if (is_ready_) ::dwfl_getthread_frames(modules_.get(), thread.facts.id, &Unwinder::take_frame, &frames);
+    if (frames.empty()) frames.push_back(thread.registers[kDwarfRegisters.back()]);
+    return frames;
+  }
+
+  std::vector<std::string> names(const Addresses& frames) {
+    std::vector<std::string> names;
+    for (const Dwarf_Addr at : frames) names.push_back(name_at(at));
+    if (frames.size() == kMostFrames) names.emplace_back("… and more");
+    return names;
+  }
+
+  // From now on, for a while.
+  void look_for_lines() {
+    names_.clear();
+    lines_until_ = Clock::now() + kForLines;
   }
 
  private:
-  struct Walk {
-    Unwinder& unwinder;
-    std::vector<std::string> frames;
-  };
-
   static int take_frame(Dwfl_Frame* frame, void* argument) {
-    auto& walk = *static_cast<Walk*>(argument);
+    auto& frames = *static_cast<Addresses*>(argument);
     Dwarf_Addr at = 0;
     bool is_activation = false;
     if (!::dwfl_frame_pc(frame, &at, &is_activation)) return DWARF_CB_ABORT;
     if (at == 0) return DWARF_CB_ABORT;
-    walk.frames.push_back(walk.unwinder.name_at(is_activation ? at : at - 1));
-    if (walk.frames.size() < kMostFrames) return DWARF_CB_OK;
-    walk.frames.push_back("… and more");
-    return DWARF_CB_ABORT;
+    frames.push_back(is_activation ? at : at - 1);
+    return frames.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
   }
 
   static pid_t next_thread(Dwfl*, void* argument, void** slot) {
@@ -228,7 +237,7 @@ class Unwinder {
   bool is_ready_ = false;
   const ProcessSnapshot::Thread* thread_ = nullptr;  // of which the frames are wanted
   std::map<Dwarf_Addr, std::string> names_;
-  Clock::time_point lines_until_ = Clock::now() + kForLines;
+  Clock::time_point lines_until_{};  // not yet
 };
 
 const Dwfl_Callbacks Unwinder::kModuleCallbacks{.find_elf = find_elf,
@@ -246,14 +255,22 @@ const Dwfl_Thread_Callbacks Unwinder::kThreadCallbacks{.next_thread = next_threa
 
 bool has_native_stacks() { return true; }
 
+// Lines of source files may take all the time there is.
 void write_native_stacks(const ProcessSnapshot& snapshot, int descriptor) {
   Unwinder unwinder(snapshot);
+  std::vector<std::pair<pid_t, Addresses>> threads;
+  const auto write = [&](pid_t id, const Addresses& frames) {
+    const nlohmann::json line{{"id", id}, {"frames", unwinder.names(frames)}};
+    return !write_all(descriptor, line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  };
   for (const ProcessSnapshot::Thread& thread : snapshot.threads) {
     if (!thread.is_read) continue;
-    const nlohmann::json line{{"id", thread.facts.id}, {"frames", unwinder.frames(thread)}};
-    if (write_all(descriptor, line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
-      return;
+    threads.emplace_back(thread.facts.id, unwinder.addresses(thread));
+    if (!write(threads.back().first, threads.back().second)) return;
   }
+  unwinder.look_for_lines();
+  for (const auto& [id, frames] : threads)
+    if (!write(id, frames)) return;
 }
 
 }  // namespace rueda

@@ -29,7 +29,8 @@ bool has_ended(const ThreadFacts& facts) { return facts.state == 'Z' || facts.st
 
 // Of all threads of a process.
 struct Failures {
-  int in_kernel = 0;
+  std::vector<pid_t> in_kernel{};  // that are traced, and may stop when the kernel lets them
+  int timeouts = 0;
   int refused = 0;
   int other_machine = 0;
   int too_late = 0;
@@ -47,7 +48,10 @@ void read_stack(pid_t process, ProcessSnapshot::Thread& thread, std::size_t most
   switch (stopped.error()) {
     case 0: break;
     case ESRCH: return;
-    case ETIMEDOUT: ++failures.in_kernel; return;
+    case ETIMEDOUT:
+      ++failures.timeouts;
+      failures.in_kernel.push_back(thread.facts.id);
+      return;
     case ENOTSUP: ++failures.other_machine; return;
     default: failures.refused += ends(process, thread.facts.id) ? 0 : 1; return;
   }
@@ -68,12 +72,13 @@ void read_stacks(ProcessSnapshot& snapshot) {
     } else {
       ++failures.too_late;
     }
+    std::erase_if(failures.in_kernel, &StoppedThread::let_go);
     if (failures.refused > 0) break;  // the others, too
   }
   const auto note = [&](int count, const std::string& words) {
     if (count > 0) snapshot.notes.push_back(fmt::format("{} {}", count, words));
   };
-  note(failures.in_kernel, "threads wait in the kernel and cannot be stopped");
+  note(failures.timeouts, "threads wait in the kernel and cannot be stopped");
   note(failures.other_machine, "threads run a program of another processor type");
   note(failures.too_late, "threads were left out: the others took 0.4 s");
   if (failures.refused > 0) snapshot.notes.push_back("no native stacks: " + why_not_traced(snapshot.process));

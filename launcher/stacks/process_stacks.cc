@@ -69,7 +69,7 @@ class Answer {
 
   bool is_empty() const { return snapshot_.threads.empty(); }
 
-  void ask_main_thread(const PythonStacks& python) { ask(python, 0, kMainThread); }
+  void ask_main_thread(PythonStacks& python) { ask(python, 0, kMainThread); }
 
   void add_native() {
     const std::map<pid_t, Frames> frames = unwind(snapshot_);
@@ -79,7 +79,7 @@ class Answer {
   }
 
   // Others would see their system calls interrupted for nothing.
-  void ask_python_threads(const PythonStacks& python) {
+  void ask_python_threads(PythonStacks& python) {
     const auto until = std::chrono::steady_clock::now() + kOtherThreads;
     for (std::size_t i = 1; i < threads_.size() && std::chrono::steady_clock::now() < until; ++i)
       if (threads_[i].contains("frames") && runs_python(threads_[i].at("frames").get<Frames>()))
@@ -105,10 +105,15 @@ class Answer {
   }
 
  private:
-  void ask(const PythonStacks& python, std::size_t index, std::chrono::milliseconds limit) {
+  void ask(PythonStacks& python, std::size_t index, std::chrono::milliseconds limit) {
     PythonStacks::Answer answer = python.ask(threads_[index].at("id").get<pid_t>(), limit);
-    if (!answer.problem.empty()) snapshot_.notes.push_back("no Python stack: " + answer.problem);
+    if (!answer.problem.empty()) note("no Python stack: " + answer.problem);
     if (!answer.frames.empty()) threads_[index]["python"] = std::move(answer.frames);
+  }
+
+  void note(std::string words) {
+    if (std::ranges::find(snapshot_.notes, words) == snapshot_.notes.end())
+      snapshot_.notes.push_back(std::move(words));
   }
 
   std::string dump(const Frames& notes) const {

@@ -46,6 +46,14 @@ bool is_in_memory(const Descriptor& file) {
          ::fcntl(file.number(), F_GET_SEALS) >= 0;
 }
 
+// Nothing of the file is read, and only a file in memory is looked at: others may wait.
+std::string link_of(std::string_view process, int number) {
+  std::array<char, 128> path{};
+  const ssize_t length =
+      ::readlink(fmt::format("/proc/{}/fd/{}", process, number).c_str(), path.data(), path.size());
+  return std::string(path.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length)));
+}
+
 // `  File "PATH", line NUMBER in FUNCTION`; nothing where it is something else.
 std::string frame_of(std::string_view line) {
   constexpr std::string_view kFile = "  File \"", kLine = "\", line ", kIn = " in ";
@@ -63,7 +71,10 @@ std::string frame_of(std::string_view line) {
 std::vector<std::string> frames_of_faulthandler(const std::string& text) {
   std::vector<std::string> frames;
   std::istringstream lines(text);
+  int threads = 0;
   for (std::string line; std::getline(lines, line) && frames.size() < kMostFrames;) {
+    if (line.find("(most recent call first)") != std::string::npos && line.front() != ' ' && ++threads > 1)
+      break;
     std::string frame = frame_of(line);
     if (frame.empty() && line.starts_with("  ...")) frame = "… and more";
     if (frame.empty() || frame.size() > kLongestFrame) continue;
@@ -72,38 +83,28 @@ std::vector<std::string> frames_of_faulthandler(const std::string& text) {
   return frames;
 }
 
-PythonStacks::PythonStacks(pid_t process, int signal, Descriptor file, Descriptor handle, std::string program)
+PythonStacks::PythonStacks(pid_t process, int signal, Descriptor file, int number, Descriptor handle,
+                           std::string program)
     : process_(process),
       signal_(signal),
       file_(std::move(file)),
+      number_(number),
       handle_(std::move(handle)),
       program_(std::move(program)) {}
 
-std::shared_ptr<PythonStacks> PythonStacks::of(pid_t process, int signal, Descriptor file) {
-  if (process <= 0 || signal < SIGRTMIN || signal > SIGRTMAX || !is_in_memory(file)) return nullptr;
+std::shared_ptr<PythonStacks> PythonStacks::of(pid_t process, int signal, Descriptor file, int number) {
+  if (process <= 0 || signal < SIGRTMIN || signal > SIGRTMAX || number < 0 || !is_in_memory(file))
+    return nullptr;
   Descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   std::string program = program_of(process);
   if (!handle || program.empty()) return nullptr;
   return std::shared_ptr<PythonStacks>(
-      new PythonStacks(process, signal, std::move(file), std::move(handle), std::move(program)));
+      new PythonStacks(process, signal, std::move(file), number, std::move(handle), std::move(program)));
 }
 
 bool PythonStacks::is_alive() const {
   return ::syscall(SYS_pidfd_send_signal, handle_.number(), 0, nullptr, 0) == 0 &&
          program_of(process_) == program_;
-}
-
-// The signal is blocked while its handler runs. Between the end of waiting and the begin of the handler it is
-// neither: then nothing has been written yet.
-bool PythonStacks::has_handled(pid_t thread, std::chrono::milliseconds limit) const {
-  const std::uint64_t bit = std::uint64_t{1} << (signal_ - 1);
-  const auto until = Clock::now() + limit;
-  while (const std::optional<SignalSets> signals = signals_of_thread(process_, thread)) {
-    if (((signals->pending | signals->blocked) & bit) == 0 && has_text()) return true;
-    if (Clock::now() >= until) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  return false;
 }
 
 bool PythonStacks::has_text() const {
@@ -118,24 +119,83 @@ std::string PythonStacks::text() const {
   return text;
 }
 
-// The process writes where the file's shared position is.
-PythonStacks::Answer PythonStacks::ask(pid_t thread, std::chrono::milliseconds limit) const {
+// The program may have closed it, and have another file under its number.
+bool PythonStacks::has_file() const {
+  const std::string link = link_of(std::to_string(process_), number_);
+  if (link.empty() || link != link_of("self", file_.number())) return false;
+  struct stat own {
+  }, other{};
+  return ::fstat(file_.number(), &own) == 0 &&
+         ::stat(fmt::format("/proc/{}/fd/{}", process_, number_).c_str(), &other) == 0 &&
+         own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+// The signal is blocked while its handler runs. Between the end of waiting and the begin of the handler it is
+// neither: then nothing has been written yet.
+PythonStacks::Handler PythonStacks::handler_of(pid_t thread) const {
+  const std::optional<SignalSets> signals = signals_of_thread(process_, thread);
+  if (!signals) return Handler::ended;
+  if (((signals->pending | signals->blocked) & bit()) != 0) return Handler::runs;
+  return has_text() ? Handler::wrote : Handler::wrote_nothing;
+}
+
+std::string PythonStacks::own_handler() const {
+  return fmt::format("the program has a handler of its own for signal {}, and gets no more of them", signal_);
+}
+
+// Empty: the thread may get the signal.
+std::string PythonStacks::problem_before(pid_t thread) {
   const std::optional<ThreadFacts> facts = facts_of_thread(process_, thread);
   const std::optional<SignalSets> signals = signals_of_thread(process_, thread);
-  if (!facts || !signals || !is_alive()) return {.problem = fmt::format("thread {} has ended", thread)};
-  if (facts->state == 'T' || facts->state == 't') return {.problem = "it is stopped, so Python does not run"};
-  const std::uint64_t bit = std::uint64_t{1} << (signal_ - 1);
-  if ((signals->caught & bit) == 0)
-    return {.problem = fmt::format("the program has taken the handler of signal {} away", signal_)};
-  if (((signals->blocked | signals->pending) & bit) != 0)
-    return {.problem = fmt::format("thread {} blocks signal {}", thread, signal_)};
+  if (!facts || !signals || !is_alive()) return fmt::format("thread {} has ended", thread);
+  if (asked_) {
+    const Handler handler = handler_of(*asked_);
+    if (handler == Handler::runs)
+      return fmt::format("thread {} has not taken an earlier signal yet", *asked_);
+    is_mute_ = is_mute_ || handler == Handler::wrote_nothing;
+    asked_.reset();
+  }
+  if (is_mute_) return own_handler();
+  if (facts->state == 'T' || facts->state == 't') return "it is stopped, so Python does not run";
+  if ((signals->caught & bit()) == 0)
+    return fmt::format("the program has taken the handler of signal {} away", signal_);
+  if (((signals->blocked | signals->pending) & bit()) != 0)
+    return fmt::format("thread {} blocks signal {}", thread, signal_);
+  if (!has_file()) return "the program has closed its file for stacks";
+  return "";
+}
+
+// Empty: its text is there.
+std::string PythonStacks::problem_after(pid_t thread, std::chrono::milliseconds limit) {
+  const auto until = Clock::now() + limit;
+  asked_ = thread;
+  Handler handler = handler_of(thread);
+  while (handler != Handler::wrote && handler != Handler::ended && Clock::now() < until) {
+    std::this_thread::sleep_for(kPause);
+    handler = handler_of(thread);
+  }
+  if (handler == Handler::runs) {
+    const ThreadFacts facts = facts_of_thread(process_, thread).value_or(ThreadFacts{});
+    return fmt::format("thread {} does not take signals; the kernel says: state {}, in {}", thread,
+                       facts.state, facts.waits.empty() ? "no wait" : facts.waits);
+  }
+  asked_.reset();
+  if (handler == Handler::wrote) return "";
+  if (handler == Handler::ended) return fmt::format("thread {} has ended", thread);
+  is_mute_ = true;
+  return own_handler();
+}
+
+// The process writes where the file's shared position is.
+PythonStacks::Answer PythonStacks::ask(pid_t thread, std::chrono::milliseconds limit) {
+  if (std::string problem = problem_before(thread); !problem.empty())
+    return {.frames = {}, .problem = std::move(problem)};
   if (::ftruncate(file_.number(), 0) != 0 || ::lseek(file_.number(), 0, SEEK_SET) != 0)
-    return {.problem = "its file for stacks cannot be used"};
+    return {.frames = {}, .problem = "its file for stacks cannot be used"};
   if (::syscall(SYS_tgkill, process_, thread, signal_) != 0)
-    return {.problem = fmt::format("thread {} has ended", thread)};
-  if (!has_handled(thread, limit))
-    return {.problem = fmt::format("thread {} does not take signals; the kernel says: state {}, in {}",
-                                   thread, facts->state, facts->waits.empty() ? "no wait" : facts->waits)};
+    return {.frames = {}, .problem = fmt::format("thread {} has ended", thread)};
+  if (std::string problem = problem_after(thread, limit); !problem.empty())
+    return {.frames = {}, .problem = std::move(problem)};
   return {.frames = frames_of_faulthandler(text()), .problem = ""};
 }
 

@@ -37,6 +37,13 @@ StackCopy copy_of(pid_t thread, std::uint64_t begin, std::size_t most) {
   return copy;
 }
 
+// A stop that was asked for, or that of a stopped process, has none.
+int signal_to_deliver(pid_t thread) {
+  siginfo_t about{};
+  if (::ptrace(PTRACE_GETSIGINFO, thread, nullptr, &about) != 0) return 0;
+  return about.si_code >> 8 == PTRACE_EVENT_STOP ? 0 : about.si_signo;
+}
+
 }  // namespace
 
 StoppedThread::StoppedThread(pid_t thread, std::chrono::milliseconds limit) : thread_(thread) {
@@ -61,9 +68,12 @@ StoppedThread::StoppedThread(pid_t thread, std::chrono::milliseconds limit) : th
 }
 
 StoppedThread::~StoppedThread() {
-  if (error_ != 0) return;
-  const auto signal = static_cast<std::uintptr_t>(signal_to_deliver());
-  ::ptrace(PTRACE_DETACH, thread_, nullptr, reinterpret_cast<void*>(signal));
+  if (error_ == 0 || error_ == ENOTSUP || error_ == ETIMEDOUT) let_go(thread_);
+}
+
+bool StoppedThread::let_go(pid_t thread) {
+  const auto signal = static_cast<std::uintptr_t>(signal_to_deliver(thread));
+  return ::ptrace(PTRACE_DETACH, thread, nullptr, reinterpret_cast<void*>(signal)) == 0;
 }
 
 // They can be read only of a thread that has stopped.
@@ -72,13 +82,6 @@ bool StoppedThread::read_registers() {
   if (::ptrace(PTRACE_GETREGSET, thread_, NT_PRSTATUS, &set) != 0) return false;
   if (set.iov_len != sizeof registers_) error_ = ENOTSUP;  // a program of 32 bits
   return error_ == 0;
-}
-
-// A stop that was asked for, or that of a stopped process, has none.
-int StoppedThread::signal_to_deliver() const {
-  siginfo_t about{};
-  if (::ptrace(PTRACE_GETSIGINFO, thread_, nullptr, &about) != 0) return 0;
-  return about.si_code >> 8 == PTRACE_EVENT_STOP ? 0 : about.si_signo;
 }
 
 StackCopy StoppedThread::stack(std::size_t most) const {

@@ -23,8 +23,9 @@ struct StackCopy {
 
 // Purpose: stops a thread without a signal, and lets it go on where it was. A thread that was stopped stays
 // so, and a signal that comes meanwhile arrives. The kernel lets it go when the tracing thread ends, whatever
-// ends it. Nobody has to wait() for the stop: the agent's loop may take that news. Owned by one thread, which
-// has to end soon after: a thread that could not be stopped is free from then on.
+// ends it. Nobody has to wait() for the stop: the agent's loop may take that news. Owned by one thread. A
+// thread that could not be stopped in time may stop later: let_go(), or the end of the tracing thread, frees
+// it.
 class StoppedThread {
  public:
   // Waits for the stop, for that time at most.
@@ -32,6 +33,9 @@ class StoppedThread {
   StoppedThread(const StoppedThread&) = delete;
   StoppedThread& operator=(const StoppedThread&) = delete;
   ~StoppedThread();
+
+  // Whether it stood still and goes on. By the thread that has traced it.
+  static bool let_go(pid_t thread);
 
   // 0: it stands still. EPERM: not allowed. ESRCH: it has ended. ETIMEDOUT: the kernel cannot stop it now.
   int error() const { return error_; }
@@ -45,7 +49,6 @@ class StoppedThread {
   static constexpr std::size_t kProgramCounter = 16, kStackPointer = 19;
 
   bool read_registers();
-  int signal_to_deliver() const;
 
   pid_t thread_;
   int error_ = 0;

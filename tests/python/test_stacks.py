@@ -294,6 +294,42 @@ waits_here()
         assert job.process.poll() is None
 
 
+def test_a_system_without_memory_files(folder):
+    program = """
+import os
+def refuses(*_):
+    raise OSError("not here")
+os.memfd_create = refuses
+""" + HEAD + """
+is_ready()
+time.sleep(600)
+"""
+    with Job(1, *python(folder, program)) as job:
+        assert "python" not in job.main_thread()
+        assert job.process.poll() is None
+
+
+def test_a_file_that_is_closed_gets_no_stack(folder):
+    program = HEAD + """
+for number in os.listdir("/proc/self/fd"):
+    path = "/proc/self/fd/" + number
+    if os.path.islink(path) and "rueda-stacks" in os.readlink(path):
+        os.close(int(number))
+        other = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+        os.dup2(other, int(number))
+        os.close(other)
+is_ready()
+time.sleep(600)
+"""
+    other = folder / "other"
+    with Job(1, *python(folder, program), other) as job:
+        stacks = job.stacks()
+        assert any("has closed its file for stacks" in note for note in stacks["notes"]), stacks["notes"]
+        assert "python" not in stacks["ranks"][0]["threads"][0]
+        assert other.read_text() == ""
+        assert job.process.poll() is None
+
+
 def test_without_a_job():
     done = subprocess.run([BIN / "ruedarun", "--stacks"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "no job of this user runs" in done.stderr

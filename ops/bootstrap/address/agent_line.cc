@@ -235,7 +235,7 @@ Descriptor inherited_descriptor(const char* variable) {
 
 bool tell_stacks(int signal, int file) {
   const int line = inherited_number(kVariable);
-  return line >= 0 && send_with(line, fmt::format("stacks {}", signal), file);
+  return line >= 0 && send_with(line, fmt::format("stacks {} {}", signal, file), file);
 }
 
 bool read_lost(std::string_view packet, LostPeer& lost) {

@@ -183,11 +183,13 @@ TEST(RankChannel, KnowsTheProcessesThatRunPython) {
   RankChannel channel;
   EXPECT_EQ(channel.main_process(), 0);
   const Descriptor file(::memfd_create("stacks", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const std::string legal = "stacks " + std::to_string(SIGRTMIN + 3);
+  const std::string signal = "stacks " + std::to_string(SIGRTMIN + 3);
+  const std::string legal = signal + " " + std::to_string(file.number());
   const std::size_t before = open_descriptors();
   send_with(channel.ranks_end(), legal, {});
   send_with(channel.ranks_end(), legal, {0});
-  for (const char* text : {"stacks 9", "stacks x", "stacks "})
+  for (const std::string& text : {signal, signal + " ", signal + " x", std::string("stacks 9 3"),
+                                  std::string("stacks x 3"), std::string("stacks ")})
     send_with(channel.ranks_end(), text, {file.number()});
   EXPECT_TRUE(channel.hear().empty());
   EXPECT_EQ(channel.main_process(), 0);

@@ -114,6 +114,50 @@ TEST_F(JobDumpsTest, TheEndOfTheJobWaitsForNoAnswer) {
   EXPECT_THAT(files, testing::UnorderedElementsAre("job.txt", "rank_1"));
 }
 
+TEST_F(JobDumpsTest, AnOccasionInADumpOfSomebodyGetsTheNextOne) {
+  const auto dumps = dumps_into(folder_);
+  dumps->ask([](const WrittenDump&) {}, now_);
+  dumps->on_occasion("rank 1 is lost", now_);
+  ASSERT_THAT(told_, SizeIs(1));
+  answer(*dumps, {0, 1});
+  turn_until_said(*dumps, 1);
+  ASSERT_THAT(told_, SizeIs(2));
+  answer(*dumps, {0});
+  dumps->finish();
+  ASSERT_THAT(said_, SizeIs(2));
+  EXPECT_THAT(said_[1], testing::StartsWith("rank 1 is lost; what each rank was doing is in "));
+}
+
+TEST_F(JobDumpsTest, AtTheEndOfTheJobOneDumpIsForAllWhoWait) {
+  const auto dumps = dumps_into(folder_);
+  std::vector<WrittenDump> written;
+  const auto done = [&](const WrittenDump& dump) { written.push_back(dump); };
+  for (int i = 0; i < 2; ++i) dumps->ask(done, now_);
+  dumps->on_occasion("rank 1 is lost", now_);
+  answer(*dumps, {0});
+  dumps->finish();
+  EXPECT_THAT(told_, SizeIs(1));
+  ASSERT_THAT(written, SizeIs(2));
+  EXPECT_EQ(written[0].error, "");
+  EXPECT_EQ(written[1].folder, written[0].folder);
+  ASSERT_THAT(said_, SizeIs(1));
+  EXPECT_THAT(said_[0], testing::StartsWith("rank 1 is lost; what"));
+}
+
+TEST_F(JobDumpsTest, WhoAsksWhileTheLastDumpIsWrittenGetsTheReason) {
+  const auto dumps = dumps_into(folder_);
+  std::vector<std::string> errors;
+  const auto done = [&](const WrittenDump& dump) { errors.push_back(dump.error); };
+  for (int i = 0; i < 2; ++i) dumps->ask(done, now_);
+  answer(*dumps, {0, 1});
+  // The first turn begins to write. The disk may be faster than the end: then there are answers for the next.
+  dumps->act(now_);
+  dumps->finish();
+  ASSERT_THAT(errors, SizeIs(2));
+  EXPECT_EQ(errors[0], "");
+  EXPECT_EQ(errors[1], told_.size() == 1 ? "no dump: the job has ended" : "");
+}
+
 TEST_F(JobDumpsTest, NobodyWaitsForTheRanksOfAHostThatIsGone) {
   const auto dumps = dumps_into(folder_);
   dumps->note_gone(1);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/control/messages/message_pair.h"
 #include "tests/unit/launcher/dump/recorded_ranks.h"
@@ -75,6 +76,30 @@ TEST(JobGroups, AnOperationThatARankHasForgottenIsNotMissing) {
   const auto old = std::ranges::find(group.operations, "old", &JobOperation::name);
   EXPECT_EQ(to_string(old->forgotten), "rank 1");
   EXPECT_TRUE(old->missing.empty());
+}
+
+TEST(JobGroups, ARankWithMoreInFlightThanItsRecordingHoldsMayHaveTheOperation) {
+  RecordedRanks ranks(3);
+  for (std::size_t i = 0; i <= RecorderPage::kSlots; ++i)
+    ranks.submit(0, RecordedRanks::request("x" + std::to_string(i)));
+  ranks.submit(1, RecordedRanks::request("late"));
+  const JobGroup group = job_groups(ranks.recordings()).at(0);
+  const auto late = std::ranges::find(group.operations, "late", &JobOperation::name);
+  ASSERT_NE(late, group.operations.end());
+  EXPECT_EQ(to_string(late->forgotten), "rank 0");
+  EXPECT_EQ(to_string(late->missing), "rank 2");
+}
+
+TEST(JobGroups, NumbersThatMeanNothingAreCut) {
+  RecordedRanks ranks(2);
+  ranks.of(1).identify(std::numeric_limits<Rank>::max(), std::numeric_limits<Rank>::max(), 0);
+  ranks.complete(RecordedRanks::request("x"), 1);
+  std::map<Rank, RankRecording> recordings = ranks.recordings();
+  recordings[0].unix_ns = std::numeric_limits<std::int64_t>::max();
+  recordings[0].monotonic_ns = -1;
+  const JobGroup group = job_groups(recordings, 2).at(0);
+  EXPECT_THAT(group.ranks, ElementsAre(0, 1));
+  EXPECT_THAT(group.operations, SizeIs(1));
 }
 
 TEST(JobGroups, ARankThatHasJoinedMissesNothing) {

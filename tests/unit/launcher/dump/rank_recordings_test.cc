@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <memory>
 #include <new>
 
 #include "core/observe/recorder.h"
@@ -64,6 +65,19 @@ TEST(RankRecordings, ReadsWhatARankRecordsAndWhatItHadRecorded) {
   const std::optional<RankRecording> kept = read_rank_recordings(recordings.of(3));
   EXPECT_THAT(kept->runtimes.at(0).recording.in_flight, SizeIs(1));
   EXPECT_THAT(names_of(recordings, 4), IsEmpty());
+}
+
+TEST(RankRecordings, ReadsLaterWhatIsThereThen) {
+  auto recordings = std::make_unique<RankRecordings>();
+  PageInFile page;
+  recordings->take(3, page.file(), kOffset, "- ");
+  const auto later = recordings->later(3);
+  Request request;
+  request.name = "x";
+  page.recorder().submitted("x", request);
+  recordings->note_end(3);
+  recordings.reset();
+  EXPECT_THAT(read_rank_recordings(later())->runtimes.at(0).recording.in_flight, SizeIs(1));
 }
 
 TEST(RankRecordings, AnotherPageTakesTheSeatOfOneThatIsOver) {

@@ -42,6 +42,17 @@ TEST(RecordingsMessage, AnAnswerHasABoundedLength) {
   EXPECT_EQ(read->runtimes.size() + static_cast<std::size_t>(read->left_out), 70u);
 }
 
+TEST(RecordingsMessage, OfManyRuntimesTheFirstCount) {
+  Recorder recorder;
+  recorder.identify(0, 1, 0);
+  RankRecordingsWriter writer(0);
+  for (int i = 0; i < 1000; ++i) writer.add("0-4095", "x", recorder.page());
+  const std::optional<RankRecording> read = read_rank_recordings(writer.take());
+  ASSERT_TRUE(read);
+  EXPECT_THAT(read->runtimes, SizeIs(64));
+  EXPECT_EQ(read->left_out, 1000 - 64);
+}
+
 TEST(RecordingsMessage, NoDamageLeadsOutOfBounds) {
   RecordedRanks ranks(1);
   ranks.complete(RecordedRanks::request("x"), 1);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -154,6 +155,27 @@ TEST(EventFeed, QuestionsAreAnsweredByTheLoop) {
   loop.join();
   feed.close();
   EXPECT_FALSE(feed.ask(Inquiry::status));
+}
+
+TEST(EventFeed, KeepsNoAnswerAfterItsAskers) {
+  EventFeed feed;
+  std::vector<std::weak_ptr<const std::string>> given(2);
+  std::vector<std::thread> askers;
+  for (auto& each : given)
+    askers.emplace_back([&feed, &each] {
+      const EventFeed::Text text = feed.ask(Inquiry::stacks);
+      EXPECT_TRUE(text && text->starts_with("long"));
+      each = text;
+    });
+  std::atomic<bool> over = false;
+  std::thread loop([&] {
+    for (; !over; std::this_thread::sleep_for(1ms))
+      if (feed.take_wanted().wants(Inquiry::stacks)) feed.answer(Inquiry::stacks, "long answer");
+  });
+  for (std::thread& asker : askers) asker.join();
+  over = true;
+  loop.join();
+  for (const auto& each : given) EXPECT_TRUE(each.expired());
 }
 
 TEST(EventFeed, AtTheEndAReaderGetsWhatIsThere) {

@@ -59,6 +59,20 @@ TEST(RankRequests, TakesNothingFromStrangers) {
   EXPECT_EQ(requests.take(second.number, kBegin)->by_rank.at(0), "well");
 }
 
+TEST(RankRequests, AllAnswersTogetherHaveABound) {
+  constexpr int kRanks = 70;
+  std::map<int, int> hosts;
+  for (int rank = 0; rank < kRanks; ++rank) hosts[rank] = 0;
+  RankRequests requests;
+  const agents::Request request = requests.begin(RequestKind::stacks, "", hosts, kBegin);
+  const std::string longest(RankRequests::kMostBytes, 'x');
+  for (int rank = 0; rank < kRanks; ++rank) requests.hear(0, {request.number, rank, true, longest});
+  const std::optional<RankReplies> replies = requests.take(request.number, kBegin);
+  ASSERT_TRUE(replies);
+  EXPECT_EQ(replies->by_rank.size(), RankRequests::kMostOfRequest / RankRequests::kMostBytes);
+  EXPECT_EQ(replies->by_rank.size() + replies->silent.size(), static_cast<std::size_t>(kRanks));
+}
+
 TEST(RankRequests, AnEndlessAnswerTakesNoMemory) {
   RankRequests requests;
   const agents::Request request = requests.begin(RequestKind::stacks, "", {{0, 0}}, kBegin);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +51,30 @@ TEST(BoundedChild, EndsOneThatHangs) {
       100, 200ms);
   EXPECT_EQ(text, "before");
   EXPECT_GE(Clock::now() - begin, 200ms);
+  EXPECT_EQ(descendants(), before);
+}
+
+// With room for the pipe alone.
+TEST(BoundedChild, EndsOneThatHangsWithoutAHandle) {
+  const std::vector<pid_t> before = descendants();
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const int first = ::dup(0), second = ::dup(0);
+  const rlimit small{static_cast<rlim_t>(second) + 1, limit.rlim_max};
+  ::close(first);
+  ::close(second);
+  ::setrlimit(RLIMIT_NOFILE, &small);
+  const auto begin = Clock::now();
+  const std::string text = output_of_child(
+      [](int to) {
+        write_all(to, "before");
+        while (true) ::pause();
+      },
+      100, 200ms);
+  const auto took = Clock::now() - begin;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_EQ(text, "before");
+  EXPECT_LT(took, 5s);
   EXPECT_EQ(descendants(), before);
 }
 

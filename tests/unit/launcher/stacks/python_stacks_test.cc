@@ -43,8 +43,8 @@ struct Asked {
       count_up(shared);
     });
     EXPECT_TRUE(counts(shared));
-    python =
-        PythonStacks::of(other->id(), SIGRTMIN + 3, Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)));
+    python = PythonStacks::of(other->id(), SIGRTMIN + 3,
+                              Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
   }
   PythonStacks::Answer ask() const { return python->ask(other->id(), 5s); }
 
@@ -98,15 +98,63 @@ TEST(PythonStacks, DoNotSignalAnotherProgram) {
   ASSERT_TRUE(asked.python->is_alive());
   const Descriptor file = file_in_memory();
   const OtherProcess other([] {
+    catch_signal();
     ::usleep(200'000);
     ::execl("/bin/sleep", "sleep", "60", nullptr);
   });
-  const auto python =
-      PythonStacks::of(other.id(), SIGRTMIN + 3, Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)));
+  const auto python = PythonStacks::of(other.id(), SIGRTMIN + 3,
+                                       Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
   ASSERT_TRUE(python && python->is_alive());
   EXPECT_TRUE(comes([&] { return !python->is_alive(); }));
   EXPECT_NE(python->ask(other.id(), 5s).problem, "");
-  EXPECT_EQ(::kill(other.id(), 0), 0);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_TRUE(other.comes_to('S')) << other.state();
+}
+
+// A program's own handler may do anything.
+TEST(PythonStacks, SignalAHandlerThatWritesNothingOnce) {
+  static Shared& seen = make_shared_numbers();
+  const Asked asked([] {
+    struct sigaction action {};
+    action.sa_handler = [](int) { ++seen.signals; };
+    ::sigaction(SIGRTMIN + 3, &action, nullptr);
+  });
+  for (int i = 0; i < 3; ++i)
+    EXPECT_NE(asked.python->ask(asked.other->id(), 100ms).problem.find("handler of its own"),
+              std::string::npos);
+  EXPECT_TRUE(counts(asked.shared));
+  EXPECT_EQ(seen.signals, 1);
+}
+
+// A handler that begins late would write into the answer of another thread.
+TEST(PythonStacks, AskNobodyBeforeTheLastOneHasAnswered) {
+  static Shared& gate = make_shared_numbers();
+  const Asked asked([] {
+    struct sigaction action {};
+    action.sa_handler = [](int number) {
+      ++gate.signals;
+      while (gate.counter == 0) ::usleep(1000);
+      handle_signal(number);
+    };
+    ::sigaction(SIGRTMIN + 3, &action, nullptr);
+  });
+  const pid_t thread = asked.other->id();
+  EXPECT_NE(asked.python->ask(thread, 100ms).problem.find("does not take signals"), std::string::npos);
+  EXPECT_NE(asked.python->ask(thread, 100ms).problem.find("earlier signal"), std::string::npos);
+  EXPECT_EQ(gate.signals, 1);
+  gate.counter = 1;
+  EXPECT_TRUE(counts(asked.shared));
+  EXPECT_EQ(asked.ask().frames.size(), 2U);
+}
+
+// faulthandler would write into the program's other file.
+TEST(PythonStacks, DoNotSignalWhoHasClosedTheFile) {
+  const Asked asked([] {
+    catch_signal();
+    ::dup2(::memfd_create("stacks", MFD_ALLOW_SEALING), text_file);
+  });
+  EXPECT_NE(asked.ask().problem.find("closed its file"), std::string::npos);
+  EXPECT_TRUE(counts(asked.shared));
 }
 
 TEST(PythonStacks, KnowWhoHasEnded) {
@@ -118,17 +166,20 @@ TEST(PythonStacks, KnowWhoHasEnded) {
 
 TEST(PythonStacks, TakeAFileInMemoryAlone) {
   const pid_t own = ::getpid();
-  EXPECT_TRUE(PythonStacks::of(own, SIGRTMIN, file_in_memory()));
-  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, Descriptor(::open("/etc/passwd", O_RDONLY | O_CLOEXEC))));
-  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC))));
-  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, Descriptor()));
-  EXPECT_FALSE(PythonStacks::of(own, SIGKILL, file_in_memory()));
-  EXPECT_FALSE(PythonStacks::of(own, SIGRTMAX + 1, file_in_memory()));
-  EXPECT_FALSE(PythonStacks::of(0, SIGRTMIN, file_in_memory()));
+  EXPECT_TRUE(PythonStacks::of(own, SIGRTMIN, file_in_memory(), 3));
+  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, Descriptor(::open("/etc/passwd", O_RDONLY | O_CLOEXEC)), 3));
+  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC)), 3));
+  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, Descriptor(), 3));
+  EXPECT_FALSE(PythonStacks::of(own, SIGKILL, file_in_memory(), 3));
+  EXPECT_FALSE(PythonStacks::of(own, SIGRTMAX + 1, file_in_memory(), 3));
+  EXPECT_FALSE(PythonStacks::of(0, SIGRTMIN, file_in_memory(), 3));
+  EXPECT_FALSE(PythonStacks::of(own, SIGRTMIN, file_in_memory(), -1));
 }
 
 TEST(PythonStacks, ReadAnyText) {
   EXPECT_TRUE(frames_of_faulthandler("").empty());
+  const std::string block = "Stack (most recent call first):\n  File \"a\", line 1 in f\n";
+  EXPECT_EQ(frames_of_faulthandler(block + block).size(), 1U);
   EXPECT_TRUE(
       frames_of_faulthandler("  File \"\n  File \"x\", line \n  <no Python frame>\n\"\", line  in ").empty());
   EXPECT_EQ(frames_of_faulthandler("  File \"a\", line 1 in f\n  ...\n"),

@@ -95,6 +95,23 @@ TEST(StoppedThread, GoesOnWhenTheTracerIsKilled) {
   ::kill(shared.process, SIGKILL);
 }
 
+// With no time at all it stops behind the constructor.
+TEST(StoppedThread, OneThatStopsTooLateIsLetGo) {
+  Shared& shared = make_shared_numbers();
+  const OtherProcess other([&] { count_up(shared); });
+  ASSERT_TRUE(counts(shared));
+  const auto is_free = [&] { return why_not_traced(other.id()).find("process ") != 0; };
+  in_thread([&] {
+    int late = 0;
+    for (int i = 0; i < 100; ++i) {
+      late += StoppedThread(other.id(), 0s).error() == ETIMEDOUT ? 1 : 0;
+      EXPECT_TRUE(comes([&] { return StoppedThread::let_go(other.id()) || is_free(); }));
+      EXPECT_TRUE(counts(shared));
+    }
+    EXPECT_GT(late, 0);
+  });
+}
+
 TEST(StoppedThread, WhoHasEndedIsNotStopped) {
   const OtherProcess other([] {});
   ASSERT_TRUE(other.comes_to('Z'));
