@@ -148,6 +148,7 @@ std::string PythonStacks::problem_before(pid_t thread) {
   const std::optional<ThreadFacts> facts = facts_of_thread(process_, thread);
   const std::optional<SignalSets> signals = signals_of_thread(process_, thread);
   if (!facts || !signals || !is_alive()) return fmt::format("thread {} has ended", thread);
+  if (facts->state == 'T' || facts->state == 't') return "it is stopped, so Python does not run";
   if (asked_) {
     const Handler handler = handler_of(*asked_);
     if (handler == Handler::runs)
@@ -156,7 +157,6 @@ std::string PythonStacks::problem_before(pid_t thread) {
     asked_.reset();
   }
   if (is_mute_) return own_handler();
-  if (facts->state == 'T' || facts->state == 't') return "it is stopped, so Python does not run";
   if ((signals->caught & bit()) == 0)
     return fmt::format("the program has taken the handler of signal {} away", signal_);
   if (((signals->blocked | signals->pending) & bit()) != 0)
