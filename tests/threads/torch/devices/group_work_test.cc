@@ -249,10 +249,11 @@ TEST_F(GroupWorkOnDevices, WhatALostGroupLeavesOnADeviceIsNoSuccess) {
     for (const auto& work : {sum, barrier}) {
       while (!work->isSuccess()) EXPECT_FALSE(work->isCompleted());
     }
+    kernel.end();
+    fake(group.getRank()).finish();
     meeting.arrive_and_wait();
     if (group.getRank() == 0) group.abort();
     while (group.getError() == c10d::ErrorType::SUCCESS) std::this_thread::yield();
-    kernel.end();
     EXPECT_THAT(words_of([&] { barrier->wait(); }), testing::HasSubstr("aborted"));
     wait_until_complete(*sum);
     EXPECT_FALSE(sum->isSuccess());
