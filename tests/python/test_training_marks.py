@@ -277,6 +277,7 @@ class Summed(torch.autograd.Function):
         return values.clone()
     @staticmethod
     def backward(context, gradient):
+        gradient = gradient.contiguous()
         dist.all_reduce(gradient)   # as a SyncBatchNorm does
         return gradient
 model.register_forward_hook(lambda module, inputs, output: Summed.apply(output))
