@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "tests/support/store_of_far_ranks.h"
-#include "tests/support/words_of.h"
 #include "tests/support/worlds/group_world.h"
 
 namespace rueda {
@@ -158,10 +157,10 @@ TEST_F(AnySourceOverHosts, AnAbortEndsAReceiveAndNoneBeginsAfterTheEnd) {
     Tensors tensors{at::zeros({2})};
     const auto work = group.recvAnysource(tensors, kTag);
     group.abort();
-    EXPECT_THAT(words_of([&] { work->wait(); }), HasSubstr("aborted"));
-    EXPECT_THAT(words_of([&] { group.recvAnysource(tensors, kTag)->wait(); }), HasSubstr("aborted"));
+    EXPECT_THAT(words_of_c10d([&] { work->wait(); }), HasSubstr("aborted"));
+    EXPECT_THAT(words_of_c10d([&] { group.recvAnysource(tensors, kTag)->wait(); }), HasSubstr("aborted"));
     group.shutdown();
-    EXPECT_THAT(words_of([&] { group.recvAnysource(tensors, kTag)->wait(); }), HasSubstr("shut down"));
+    EXPECT_THAT(words_of_c10d([&] { group.recvAnysource(tensors, kTag)->wait(); }), HasSubstr("shut down"));
   });
 }
 

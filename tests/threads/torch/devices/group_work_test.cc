@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/words_of.h"
 #include "tests/support/worlds/group_world.h"
 
 namespace rueda {
@@ -256,7 +255,7 @@ TEST_F(GroupWorkOnDevices, WhatALostGroupLeavesOnADeviceIsNoSuccess) {
     while (group.getError() == c10d::ErrorType::SUCCESS) std::this_thread::yield();
     EXPECT_FALSE(sum->isSuccess());
     EXPECT_TRUE(sum->exception());
-    EXPECT_THAT(words_of([&] { sum->wait(); }), testing::HasSubstr("aborted"));
+    EXPECT_THAT(words_of_c10d([&] { sum->wait(); }), testing::HasSubstr("aborted"));
   });
 }
 
@@ -276,7 +275,7 @@ TEST_F(GroupWorkOnDevices, ASparseSumIsKeptForTheStreamThatHasWaited) {
 TEST_F(GroupWorkOnDevices, CoalescedFormsTakeATensorAtLeast) {
   run_group(2, [](ProcessGroup& group, const FakeTorchDevice&) {
     Tensors outputs, inputs;
-    EXPECT_THAT(words_of([&] { group.allgather_into_tensor_coalesced(outputs, inputs, {}); }),
+    EXPECT_THAT(words_of_c10d([&] { group.allgather_into_tensor_coalesced(outputs, inputs, {}); }),
                 testing::HasSubstr("at least one tensor"));
   });
 }
