@@ -304,8 +304,8 @@ void ProgressEngine::conclude_all(std::span<Entry> entries, const Status& status
 // The job cannot go on: everything this rank has ends with the reason, and nothing new is taken.
 void ProgressEngine::complete_all(const Status& status) {
   failed_ = true;
+  shared_.queue.close(status);  // whoever sees a device end by it knows why
   for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(true);
-  shared_.queue.close(status);
   works_.end(status);
   std::vector<Entry> waiting = pending_.take_all();
   complete(waiting, status);

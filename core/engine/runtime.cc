@@ -126,6 +126,12 @@ void Runtime::run(RuntimeComponents components, std::promise<Welcome> started) {
   thread_.end(engine->failure());
 }
 
+// The background thread refuses submissions before it ends.
+Status Runtime::failure() const {
+  const Status closed = shared_.queue.closed();
+  return closed.code == StatusCode::shut_down ? thread_.failure() : closed;
+}
+
 // A timeline that cannot be written is no reason to end a job.
 void Runtime::begin_timeline(const Config& config) {
   if (config.timeline.empty() || config.timeline == "DYNAMIC") return;

@@ -79,7 +79,7 @@ class Runtime {
   // The setting; `fixed` holds for all that this rank submits.
   ReductionOrder reduction_order() const { return rules_.reduction_order(); }
   // Why the job cannot go on; ok while it can.
-  Status failure() const { return thread_.failure(); }
+  Status failure() const;
   // Why tensors on devices cannot be given here, "no driver: ..."; empty where they can.
   std::string device_problem() const { return memory_.device_problem(); }
   // Describes this rank's activity in several lines. For watchdogs; callable at any time.

@@ -85,8 +85,9 @@ class StagedTensors final : public StreamingProgress {
     return made_.data();
   }
   void copy_made(const TensorView& output) {
-    // The program may have used that memory for something else until now.
-    side_.device.record(submission(slots_.front()).stream)->hold_back(side_.queue->stream());
+    // The program may have used until now what it has allocated just now.
+    const Submission& made_for = submission(slots_.front());
+    if (!made_for.into_output) side_.device.record(made_for.stream)->hold_back(side_.queue->stream());
     if (output.bytes() > 0) side_.queue->copy(output.data, made_.data(), output.bytes());
     mark();
   }

@@ -35,7 +35,8 @@ void NcclWork::launch() {
   if (in_window() && group_.has_several_lanes()) {  // another may be at work there
     group_.windows().hold_back(lane.queue().stream(), plan_.tensors);
   }
-  if (output_.data != nullptr && !entry().joined) {  // which the program may have used until now
+  // The program may have used until now what it has allocated just now.
+  if (output_.data != nullptr && !entry().joined && !entry().submission().into_output) {
     side().device.record(entry().submission().stream)->hold_back(lane.queue().stream());
   }
   if (traits(plan_.operation).reduces) {

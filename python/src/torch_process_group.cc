@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -41,6 +42,13 @@ void share_buckets(c10d::Reducer& reducer, const c10::intrusive_ptr<ProcessGroup
   reducer.register_comm_hook(std::make_unique<SharedBuckets>(group));
 }
 
+// torch calls get_future() with the lock.
+void wait_without_python_lock(const std::function<void()>& wait) {
+  if (PyGILState_Check() == 0) return wait();
+  const WithoutPythonLock unlocked;
+  wait();
+}
+
 py::bytes flight_record() {
   std::string record;
   {
@@ -62,6 +70,7 @@ void bind_process_group(py::module_& module) {
   module.def("share_buckets", &share_buckets);
   module.def("flight_record", &flight_record);
   module.def("complete_futures_in_calls", &complete_futures_in_calls);
+  run_waits_of_calls_by(&wait_without_python_lock);
   c10d::control_plane::registerHandler("rueda_trace_json", [](const auto&, auto& response) {
     response.setContent(FlightRecorder::of_process().json(), "application/json");
     response.setStatus(200);

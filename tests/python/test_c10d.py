@@ -185,6 +185,30 @@ def test_powersgd_with_several_buckets(script):
     assert out == "True slow\n" * 3
 
 
+def test_other_threads_run_while_a_hook_in_order_waits(script):
+    out = run(script("""
+        import threading
+        rank, size = begin()
+        dist.barrier()
+        if rank == 1:
+            time.sleep(1)
+        ticks, over = [], threading.Event()
+        def tick():
+            while not over.wait(0.01):
+                ticks.append(1)
+        ticker = threading.Thread(target=tick)
+        ticker.start()
+        hook = rueda.torch.distributed.in_order(lambda state, bucket: dist.all_reduce(bucket, async_op=True).get_future())
+        before = len(ticks)
+        future = hook(None, torch.ones(2))
+        say(rank, rank == 1 or len(ticks) - before > 20, future.done())
+        over.set()
+        ticker.join()
+        dist.destroy_process_group()
+    """))
+    assert sorted(out.splitlines()) == ["0 True True", "1 True True"], out
+
+
 def test_operations_of_callbacks_are_told_their_remedy(script):
     out = run(script("""
         rank, size = begin(20)

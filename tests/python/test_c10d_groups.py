@@ -32,6 +32,21 @@ def test_killed_rank_is_named(script, launcher, tmp_path):
         assert "is lost" in (tmp_path / f"again{rank}").read_text()
 
 
+def test_a_lost_rank_ends_a_receive_from_any_source(script, tmp_path):
+    run(script(f"""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        if rank == 1:
+            time.sleep(0.5)
+            os.kill(os.getpid(), signal.SIGKILL)
+        open({str(tmp_path / 'told')!r} + str(rank), "w").write(error_of(lambda: dist.recv(torch.ones(1))))
+        os._exit(7)
+    """), ranks=3, status=137)
+    for rank in (0, 2):
+        words = (tmp_path / f"told{rank}").read_text()
+        assert "recvAnySource" in words and "rank 1" in words and "is lost" in words, words
+
+
 def test_abort(script):
     out = run(script("""
         rank, size = begin()

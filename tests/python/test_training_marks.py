@@ -242,3 +242,46 @@ for step in found[2:]:
     assert "backward" in step and "wait" in step[step.index("backward"):], found
     assert step == found[2], found
 """), tmp_path)
+
+
+def test_optimizers_that_step_in_the_backward_pass_are_one_step(tmp_path):
+    trained(GROUPS.replace("MODEL", """
+from torch.distributed.fsdp import fully_shard
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(3)])
+for layer in model:
+    fully_shard(layer)
+fully_shard(model)
+stepped = []
+def step_in_backward(parameter):
+    own = torch.optim.SGD([parameter], lr=0.1)
+    def step(parameter):
+        own.step()
+        own.zero_grad()
+        stepped.append(1)
+    parameter.register_post_accumulate_grad_hook(step)
+for parameter in model.parameters():
+    step_in_backward(parameter)
+optimizer = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=0.1)
+""").replace("CHECK", """
+assert len(stepped) == 4 * 6, stepped
+"""), tmp_path)
+
+
+def test_an_optimizer_that_counts_itself_is_not_counted_by_groups(tmp_path):
+    trained(GROUPS.replace("MODEL", """
+hvd.init()
+model = torch.nn.Sequential(torch.nn.Linear(64, 8))
+class Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(context, values):
+        return values.clone()
+    @staticmethod
+    def backward(context, gradient):
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient)   # as a SyncBatchNorm does
+        return gradient
+model.register_forward_hook(lambda module, inputs, output: Summed.apply(output))
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+""").replace("""
+optimizer.step()   # without gradients of a group
+""", "\n").replace("    private.step()\n    optimizer.step()\n", "    optimizer.step()\n").replace("CHECK", ""), tmp_path)

@@ -39,4 +39,9 @@ void SubmitQueue::close(Status why) {
   if (closed_.ok()) closed_ = std::move(why);
 }
 
+Status SubmitQueue::closed() const {
+  std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 }  // namespace rueda

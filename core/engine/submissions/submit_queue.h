@@ -31,10 +31,11 @@ class SubmitQueue {
   void take(std::vector<Entry>& entries);
   bool empty() const { return !any_.load(); }
   void close(Status why);  // the first reason stays
+  Status closed() const;   // that reason; ok while it is open
 
  private:
   std::atomic<bool> any_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Entry> entries_;
   NamesInFlight names_;
   Status closed_;

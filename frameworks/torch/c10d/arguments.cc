@@ -44,6 +44,7 @@ void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::T
                  const char* operation) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "rueda: ", operation, " has ", inputs.size(),
                     " inputs and ", outputs.size(), " outputs");
+  TORCH_CHECK_VALUE(!inputs.empty(), "rueda: ", operation, " takes at least one tensor");
   check_together(inputs, operation);
   for (const at::Tensor& output : outputs) check_together({inputs[0], output}, operation);
 }

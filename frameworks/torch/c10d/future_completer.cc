@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -17,10 +18,14 @@ constexpr std::chrono::milliseconds kLookAfterOthers{1};
 
 thread_local const FutureCompleter* completer_here = nullptr;
 thread_local bool in_calls = false;
+std::atomic<RunWait> wait_runner{[](const std::function<void()>& wait) { wait(); }};
 
 }  // namespace
 
 bool complete_futures_in_calls(bool whether) { return std::exchange(in_calls, whether); }
+
+void run_waits_of_calls_by(RunWait run) { wait_runner.store(run); }
+RunWait run_wait_of_call() { return wait_runner.load(); }
 
 void FutureCompleter::add(c10::intrusive_ptr<GroupWork> work) {
   {

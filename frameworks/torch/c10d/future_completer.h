@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -19,6 +20,10 @@ class GroupWork;
 // Whether this thread's next calls of getFuture() return when the operation is complete, so that callbacks
 // run in the call: as they do where a device has been given the operation before. Returns what was so before.
 bool complete_futures_in_calls(bool whether);
+// Such a call runs its wait by that function from now on: the caller may have a lock that other threads need.
+using RunWait = void (*)(const std::function<void()>& wait);
+void run_waits_of_calls_by(RunWait run);
+RunWait run_wait_of_call();
 
 // Purpose: a Future has callbacks, so somebody has to notice the end of its operation: a thread that waits
 // for the oldest one, and looks after the others now and then. Python's callbacks run there, and take

@@ -69,9 +69,10 @@ std::optional<at::Device> device_of(const Submission& submission) {
 std::shared_ptr<GroupJob> add_job(std::unique_ptr<Runtime> runtime, const intrusive_ptr<c10d::Store>& store,
                                   const GroupNames& names, StartGroup start) {
   const Topology& topology = runtime->topology();
-  auto messages = std::make_unique<PointToPoint>(store, topology.rank, topology.size,
-                                                 PointToPoint::Names{names.group, names.ranks},
-                                                 topology.local_size < topology.size, std::move(start));
+  auto messages = std::make_unique<PointToPoint>(
+      store, topology.rank, topology.size, PointToPoint::Names{names.group, names.ranks},
+      topology.local_size < topology.size,
+      GroupOfPairs{std::move(start), [of = runtime.get()] { return of->failure(); }});
   return GroupJobs::of_process().add(std::move(runtime), std::move(messages));
 }
 
@@ -160,7 +161,16 @@ std::optional<at::Device> GroupOperations::last_device() const {
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
+// A Work may outlive the job.
+std::function<Status()> GroupOperations::failure_later() const {
+  return [later = std::weak_ptr<GroupJob>(job_)] {
+    const std::shared_ptr<GroupJob> job = later.lock();
+    return job ? job->runtime().failure() : Status();
+  };
+}
+
 intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
+  if (call.device) call.failure = failure_later();
   return c10::make_intrusive<GroupWork>(rank_, std::move(call), in_words_, job_->completer());
 }
 
@@ -192,6 +202,9 @@ intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
     const PendingOperations& its = each->operations();
     operations.append(its.begin(), its.end());
   }
+  call.end_parts = [works] {
+    for (const auto& each : works) each->ends_by(Time::min());
+  };
   call.finish = [works] {
     for (const auto& each : works) each->wait(kNoTimeout);
   };

@@ -116,6 +116,7 @@ class GroupOperations {
   c10::intrusive_ptr<c10d::Work> message(GroupCall call, const at::Tensor& tensor, int peer,
                                          const BeginMessage& begin_message);
   c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
+  std::function<Status()> failure_later() const;
   // Notes the Work if operations are coalesced, and returns true then.
   bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
   GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "frameworks/torch/c10d/future_completer.h"
 #include "frameworks/torch/c10d/operations/training_marks.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
 namespace {
@@ -42,7 +43,7 @@ GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string
       group_(std::move(group)),
       completer_(std::move(completer)),
       source_(call_.source) {
-  if (call_.device) on_device_.emplace(*call_.device);
+  if (call_.device) on_device_.emplace(*call_.device, call_.failure);
 }
 
 void GroupWork::begin(std::uint64_t number, PendingOperations operations) {
@@ -67,10 +68,21 @@ bool GroupWork::isCompleted() {
   return failure_ || !on_device_ || on_device_->is_there_by(Time::min());
 }
 
-bool GroupWork::isSuccess() const { return settled_.load(std::memory_order_acquire) && !failure_; }
+bool GroupWork::isSuccess() const { return settled_.load(std::memory_order_acquire) && !failure(); }
 
 std::exception_ptr GroupWork::exception() const {
-  return settled_.load(std::memory_order_acquire) ? failure_ : nullptr;
+  return settled_.load(std::memory_order_acquire) ? failure() : nullptr;
+}
+
+std::exception_ptr GroupWork::failure() const {
+  if (failure_ || !on_device_) return failure_;
+  const Status lost = on_device_->failure();
+  if (lost.ok()) return nullptr;
+  try {
+    C10_THROW_ERROR(DistBackendError, words(lost.message));
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 bool GroupWork::wait(std::chrono::milliseconds timeout) {
@@ -87,8 +99,14 @@ bool GroupWork::wait(std::chrono::milliseconds timeout) {
 
 void GroupWork::wait_on_device(std::chrono::milliseconds limit) {
   on_device_->hold_back_current_stream();
+  for (const at::Tensor& each : call_.outputs) {  // whose new memory is of a stream of torch's
+    if (!each.is_sparse()) continue;
+    keep_for_current_stream(each._indices().storage());
+    keep_for_current_stream(each._values().storage());
+  }
   if (call_.type == c10d::OpType::BARRIER && !on_device_->is_there_by(clock_now() + limit))
     throw_timed_out(limit);
+  if (const std::exception_ptr lost = failure()) std::rethrow_exception(lost);
 }
 
 bool GroupWork::ends_by(Time deadline) {
@@ -100,7 +118,9 @@ bool GroupWork::ends_by(Time deadline) {
   return ended;
 }
 
+// Callbacks of the parts' Futures run before the lock is taken.
 void GroupWork::settle() {
+  if (call_.end_parts) call_.end_parts();
   settle_with([this] { take_outcome(); });
 }
 
@@ -165,8 +185,10 @@ std::string GroupWork::remedy_for(const Error& error) const {
 // --- Futures.
 
 c10::intrusive_ptr<Future> GroupWork::getFuture() {
-  if (completer_->leaves_it_to_the_caller()) {
-    if (!settled_.load() && !ends_by(clock_now() + call_.timeout)) throw_timed_out(call_.timeout);
+  if (completer_->leaves_it_to_the_caller() && !settled_.load()) {
+    bool ended = false;
+    run_wait_of_call()([&] { ended = ends_by(clock_now() + call_.timeout); });
+    if (!ended) throw_timed_out(call_.timeout);
   }
   std::unique_lock lock(settling_);
   if (future_) return future_;

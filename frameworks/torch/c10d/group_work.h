@@ -22,6 +22,7 @@
 #include "frameworks/torch/c10d/flight_recorder.h"
 #include "frameworks/torch/c10d/operations/device_result.h"
 #include "frameworks/torch/c10d/operations/pending_operation.h"
+#include "rueda/status.h"
 
 namespace rueda {
 
@@ -40,6 +41,8 @@ struct GroupCall {
   std::optional<std::vector<at::Tensor>> shown;
   std::optional<at::Device> device;  // of the tensors; none: the host
   std::vector<at::Tensor> scratch;   // that `finish` reads or writes besides the outputs
+  std::function<Status()> failure;   // of tensors on a device: why the group cannot go on
+  std::function<void()> end_parts;   // of coalesced operations: ends those that can end, with their Futures
   bool in_callback = false;          // a callback of a Future has called it
 
   // Appends `next` to what finishes the call.
@@ -95,6 +98,7 @@ class GroupWork final : public c10d::Work {
   void complete(c10::ivalue::Future& future);
   [[noreturn]] void throw_timed_out(std::chrono::milliseconds limit) const;
   std::string words(const std::string& what) const;
+  std::exception_ptr failure() const;  // once it is settled
 
   GroupCall call_;
   const std::shared_ptr<const std::string> group_;

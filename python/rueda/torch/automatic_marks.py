@@ -32,7 +32,7 @@ def begin_steps_of_groups() -> None:
     if "RUEDA_AGENT_LINE" not in os.environ:
         return
     optimizer.register_optimizer_step_pre_hook(lambda *_: _torch.mark_step_begin())
-    optimizer.register_optimizer_step_post_hook(lambda *_: _torch.mark_step_end())
+    optimizer.register_optimizer_step_post_hook(lambda each, *_: _torch.mark_step_end(hasattr(each, "_own_reducer")))
 
 
 def _marked(next_batch):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/worlds/group_world.h"
 
+#include <c10/util/Exception.h>
+
 #include <chrono>
 #include <exception>
 #include <string>
@@ -16,6 +18,15 @@ namespace {
 constexpr std::chrono::seconds kTimeout{60};  // under a sanitizer, on a busy machine
 
 }  // namespace
+
+std::string GroupWorld::words_of_c10d(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return {};
+}
 
 void GroupWorld::run_group(int ranks, const GroupBody& body) {
   for (int rank = 0; rank < ranks; ++rank)

@@ -30,6 +30,8 @@ class GroupWorld : public TorchDeviceWorld {
     ranks_per_host_ = ranks_per_host;
     store_ = std::move(store);
   }
+  // The error of c10d with which `act` ends; empty: it ends well.
+  static std::string words_of_c10d(const std::function<void()>& act);
   FakeDevice& fake(int rank) { return devices_[static_cast<std::size_t>(rank)]->device(); }
 
  private:

@@ -6,31 +6,43 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace rueda {
 
 PointToPoint::PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Names names,
-                           bool several_hosts, StartGroup start)
+                           bool several_hosts, GroupOfPairs group)
     : store_(std::move(store)),
       rank_(rank),
       size_(size),
       names_(std::move(names)),
       several_hosts_(several_hosts),
-      start_group_(std::move(start)),
-      sends_(store_, rank, size, several_hosts) {}
+      group_(std::move(group)) {}
 
 PointToPoint::~PointToPoint() {
   end();
   if (searcher_.joinable()) searcher_.join();
 }
 
+// A TCPStore answers one question of a client at a time, and the program may wait for a key.
+void PointToPoint::connect() {
+  if (sends_) return;
+  try {
+    store_ = store_->clone();
+  } catch (const std::exception& error) {  // a store that the program has written in Python may have none
+    log(LogLevel::info, "group {} has no store of its own for messages: {}", names_.group, error.what());
+  }
+  sends_ = std::make_unique<SendCounts>(store_, rank_, size_, several_hosts_);
+}
+
 PendingOperation PointToPoint::send(Submission message, int to, int tag, Duration start_timeout) {
   const std::lock_guard lock(mutex_);
   RankPair& pair = pair_with(to, start_timeout);
-  if (size_ > 2) sends_.note(to, tag);
+  if (size_ > 2) sends_->note(to, tag);
   return pair.send(std::move(message), tag);
 }
 
@@ -45,6 +57,11 @@ PendingOperation PointToPoint::receive_from_any(Submission message, int tag, Dur
   if (size_ == 2) return receive(std::move(message), 1 - rank_, tag, start_timeout);
   auto handle = std::make_shared<LaterHandle>();
   const std::lock_guard lock(mutex_);
+  if (state_ != State::open) {
+    handle->fail(Status::shut_down("the group was shut down"));
+    return PendingOperation(std::move(handle));
+  }
+  connect();
   searches_.push_back({std::move(message), tag, start_timeout, handle});
   if (!searcher_.joinable()) searcher_ = std::thread([this] { search_all(); });
   changed_.notify_all();
@@ -55,29 +72,44 @@ void PointToPoint::search_all() {
   constexpr std::chrono::microseconds kOfMemory{50}, kOfStore{500};
   const auto pause = several_hosts_ ? kOfStore : kOfMemory;
   std::unique_lock lock(mutex_);
-  while (!ending_) {
-    if (several_hosts_) look_elsewhere(lock);
-    std::erase_if(searches_, [&](Search& each) { return find_source(each); });
+  while (state_ == State::open) {
+    const Status of_store = several_hosts_ ? look_elsewhere(lock) : Status();
+    search_once();
+    if (!of_store.ok()) fail_searches(of_store);
+    if (const Status failure = group_.failure(); !failure.ok()) fail_searches(failure);
     if (searches_.empty()) {
-      changed_.wait(lock, [&] { return ending_ || !searches_.empty(); });
+      changed_.wait(lock, [&] { return state_ != State::open || !searches_.empty(); });
     } else {
       changed_.wait_for(lock, pause);
     }
   }
   fail_searches(Status::shut_down("the group was shut down"));
+  state_ = State::over;
+  changed_.notify_all();
+}
+
+// A message that comes meanwhile is for the first receive of its tag, which has been looked at already.
+void PointToPoint::search_once() {
+  std::set<int> without;
+  std::erase_if(searches_, [&](Search& each) {
+    if (without.contains(each.tag)) return false;
+    const bool ends = find_source(each);
+    if (!ends) without.insert(each.tag);
+    return ends;
+  });
 }
 
 // Without the lock, since sends must not wait for the store.
-void PointToPoint::look_elsewhere(std::unique_lock<std::mutex>& lock) {
+Status PointToPoint::look_elsewhere(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   Status failure;
   try {
-    sends_.look_elsewhere();
+    sends_->look_elsewhere();
   } catch (const std::exception& error) {
     failure = Status::backend_error(error.what());
   }
   lock.lock();
-  if (!failure.ok()) fail_searches(failure);
+  return failure;
 }
 
 void PointToPoint::fail_searches(const Status& why) {
@@ -85,24 +117,25 @@ void PointToPoint::fail_searches(const Status& why) {
   searches_.clear();
 }
 
-// Returns false if the search has to go on.
+// Returns false if the search has to go on. It fails only if no rank that can be asked has sent.
 bool PointToPoint::find_source(Search& search) {
-  try {
-    for (int from = 0; from < size_; ++from) {
-      if (from == rank_) continue;
+  Status failure;
+  for (int from = 0; from < size_; ++from) {
+    if (from == rank_) continue;
+    try {
       std::uint64_t& received = received_[{from, search.tag}];
-      if (sends_.sent(from, search.tag) <= received) continue;
+      if (sends_->sent(from, search.tag) <= received) continue;
       ++received;
       pair_with(from, search.start_timeout).receive_for(std::move(search.message), search.tag, search.handle);
       return true;
+    } catch (const Error& error) {
+      failure = {error.code(), error.what()};
+    } catch (const std::exception& error) {  // of the store
+      failure = Status::backend_error(error.what());
     }
-    return false;
-  } catch (const Error& error) {
-    search.handle->fail({error.code(), error.what()});
-  } catch (const std::exception& error) {  // of the store
-    search.handle->fail(Status::backend_error(error.what()));
   }
-  return true;
+  if (!failure.ok()) search.handle->fail(failure);
+  return !failure.ok();
 }
 
 RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
@@ -110,13 +143,14 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
                     " cannot exchange messages with rank ", peer, " in a group of ", size_);
   std::unique_ptr<RankPair>& pair = pairs_[peer];
   if (!pair) {
+    connect();
     const auto [lower, higher] = std::minmax(rank_, peer);
     auto store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("pair-{}-{}", lower, higher), store_);
     const auto rank_of_job = [&](int rank) {
       return static_cast<Rank>(names_.ranks.at(static_cast<std::size_t>(rank)));
     };
     pair = std::make_unique<RankPair>(
-        std::move(store), rank_, peer, start_group_, start_timeout,
+        std::move(store), rank_, peer, group_, start_timeout,
         RankPair::Names{
             fmt::format("messages of group {} between its ranks {} and {}", names_.group, lower, higher),
             {rank_of_job(lower), rank_of_job(higher)}});
@@ -126,22 +160,24 @@ RankPair& PointToPoint::pair_with(int peer, Duration start_timeout) {
 
 void PointToPoint::end() {
   const std::lock_guard lock(mutex_);
-  ending_ = true;
-  sends_.end();
+  if (state_ == State::open) state_ = searcher_.joinable() ? State::ending : State::over;
+  if (sends_) sends_->end();
   changed_.notify_all();
   for (auto& [peer, pair] : pairs_) pair->end();
 }
 
 bool PointToPoint::over_within(Duration longest) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const Time until = clock_now() + longest;
-  return std::ranges::all_of(pairs_, [&](const auto& each) {
-    return each.second->over_within(std::max(until - clock_now(), Duration::zero()));
-  });
+  const auto left = [&] { return std::max(until - clock_now(), Duration::zero()); };
+  const bool over = changed_.wait_until(lock, until, [&] { return state_ == State::over; });
+  return over && (!sends_ || sends_->over_within(left())) &&
+         std::ranges::all_of(pairs_, [&](const auto& each) { return each.second->over_within(left()); });
 }
 
 void PointToPoint::abort() {
   const std::lock_guard lock(mutex_);
+  fail_searches(Status::backend_error("its program has aborted the group"));
   for (auto& [peer, pair] : pairs_) pair->abort();
 }
 

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,7 +36,7 @@ class PointToPoint {
 
   // `several_hosts`: not all ranks share memory.
   PointToPoint(c10::intrusive_ptr<c10d::Store> store, int rank, int size, Names names, bool several_hosts,
-               StartGroup start);
+               GroupOfPairs group);
   ~PointToPoint();
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -49,7 +50,7 @@ class PointToPoint {
 
   // No more messages; does not wait.
   void end();
-  // After that: whether all is over on the other ranks, too, within such a time.
+  // After that: whether all is over on the other ranks, too, and all threads here, within such a time.
   bool over_within(Duration longest);
   void abort();
 
@@ -61,25 +62,27 @@ class PointToPoint {
     std::shared_ptr<LaterHandle> handle;
   };
 
+  void connect();
   RankPair& pair_with(int peer, Duration start_timeout);
   void search_all();
+  void search_once();
   bool find_source(Search& search);
-  void look_elsewhere(std::unique_lock<std::mutex>& lock);
+  Status look_elsewhere(std::unique_lock<std::mutex>& lock);
   void fail_searches(const Status& why);
 
-  const c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Store> store_;  // from the first message on, a client of its own
   const int rank_;
   const int size_;
   const Names names_;
   const bool several_hosts_;
-  const StartGroup start_group_;
+  const GroupOfPairs group_;
   std::mutex mutex_;
   std::map<int, std::unique_ptr<RankPair>> pairs_;
-  SendCounts sends_;
+  std::unique_ptr<SendCounts> sends_;                      // made with the first message
   std::map<std::pair<int, int>, std::uint64_t> received_;  // by source and tag: messages that have a receive
   std::deque<Search> searches_;
   std::condition_variable changed_;
-  bool ending_ = false;
+  enum class State { open, ending, over } state_ = State::open;  // over: the thread ends
   std::thread searcher_;
 };
 

@@ -10,12 +10,12 @@
 
 namespace rueda {
 
-RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, StartGroup start,
+RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, GroupOfPairs group,
                    Duration start_timeout, Names names)
     : store_(std::move(store)),
       rank_(rank),
       peer_(peer),
-      start_group_(std::move(start)),
+      group_(std::move(group)),
       start_timeout_(start_timeout),
       names_(std::move(names)),
       thread_([this] { run(); }) {}
@@ -89,15 +89,16 @@ bool RankPair::start() {
   std::unique_ptr<Runtime> runtime;
   Status failure;
   try {
-    runtime = start_group_({.store = std::make_shared<GroupStore>(store_, in_words()),
+    runtime = group_.start({.store = std::make_shared<GroupStore>(store_, in_words()),
                             .rank = rank_ < peer_ ? 0 : 1,
                             .size = 2,
                             .start_timeout = start_timeout_,
-                            .unwanted = [this] { return ending_.load(); },
+                            .unwanted = [this] { return ending_.load() || !group_.failure().ok(); },
                             .name = names_.words,
                             .ranks = names_.ranks});
   } catch (const Error& error) {
-    failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
+    failure = group_.failure();
+    if (failure.ok()) failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
   }
   const std::lock_guard lock(mutex_);
   runtime_ = std::move(runtime);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,12 @@
 
 namespace rueda {
 
+// Purpose: how the jobs of two ranks begin, and why the group of both cannot go on: then none begins.
+struct GroupOfPairs {
+  StartGroup start;
+  std::function<Status()> failure;
+};
+
 // Purpose: two ranks that exchange messages are a job of their own, so that no other rank takes part. A
 // message is a broadcast in that job. The job begins with the first message, in a thread: until then, and
 // when many messages are on their way, others wait in a queue, and no caller does. Any thread may call it;
@@ -36,7 +43,7 @@ class RankPair {
   };
 
   // `store`: of this pair alone. `rank` and `peer`: in the group.
-  RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, StartGroup start,
+  RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, GroupOfPairs group,
            Duration start_timeout, Names names);
   ~RankPair();
   RankPair(const RankPair&) = delete;
@@ -83,7 +90,7 @@ class RankPair {
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   const int peer_;
-  const StartGroup start_group_;
+  const GroupOfPairs group_;
   const Duration start_timeout_;
   const Names names_;
   std::mutex mutex_;

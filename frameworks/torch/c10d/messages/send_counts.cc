@@ -30,8 +30,8 @@ void SendCounts::note(int to, int tag) {
     const std::size_t size = SharedFile::whole_pages(sizeof(Row) * static_cast<std::size_t>(size_));
     SharedFile::Result made = SharedFile::make("counts of messages", size, SharedFile::Pages::all);
     throw_if_error(made.status);
+    store_->set(key(rank_), to_bytes(made.file->handle()));
     own_ = std::move(made.file);
-    store_->set(key(rank_), to_bytes(own_->handle()));
   }
   for (Count& each : row(*own_, to)->counts) {
     const std::int64_t tag_and_1 = each.tag_and_1.load();

@@ -34,6 +34,8 @@ class SendCounts {
   void look_elsewhere() { heard_.look(); }
   // Nobody asks any more. Does not wait.
   void end();
+  // After that: whether its thread is over within such a time.
+  bool over_within(Duration longest) { return !notices_ || notices_->over_within(longest); }
 
  private:
   static constexpr int kTags = TagCounts::kMost;

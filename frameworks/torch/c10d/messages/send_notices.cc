@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <exception>
 #include <span>
@@ -89,12 +90,26 @@ void SendNotices::end() {
   changed_.notify_all();
 }
 
+bool SendNotices::over_within(Duration longest) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_until(lock, clock_now() + longest, [this] { return !thread_.joinable() || over_; });
+}
+
+// The store may end before this rank, which harms nobody if nobody has asked.
 void SendNotices::run() {
+  bool asked = false;
   try {
-    if (has_been_asked()) publish();
-  } catch (const std::exception& error) {  // of the store, which may end before this rank
-    log(LogLevel::info, "rank {} tells other hosts no more of its messages: {}", rank_, error.what());
+    asked = has_been_asked();
+    if (asked) publish();
+  } catch (const std::exception& error) {
+    log(asked ? LogLevel::warning : LogLevel::info, "rank {} tells other hosts no more of its messages: {}",
+        rank_, error.what());
   }
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
 }
 
 // Programs that never receive from any source ask the store four times a second.
@@ -130,17 +145,25 @@ HeardSends::HeardSends(c10::intrusive_ptr<c10d::Store> store, int rank)
     : store_(std::move(store)), rank_(rank) {}
 
 const TagCounts& HeardSends::sent(int from) {
-  const auto [heard, is_new] = heard_.try_emplace(from);
-  if (is_new) {
+  if (!heard_.contains(from)) {
     store_->set(request_key(from), std::string("1"));
     changes_ = -1;  // it may have published for another receiver's sake
   }
-  return heard->second;
+  return heard_[from];
+}
+
+// A FileStore grows with each add(), so this only reads.
+std::int64_t HeardSends::published() {
+  std::int64_t changes = 0;
+  if (!store_->check({changes_key(rank_)})) return changes;
+  const std::string words = store_->get_to_str(changes_key(rank_));
+  std::from_chars(words.data(), words.data() + words.size(), changes);
+  return changes;
 }
 
 void HeardSends::look() {
   if (heard_.empty()) return;
-  const std::int64_t changes = store_->add(changes_key(rank_), 0);
+  const std::int64_t changes = published();
   if (changes == changes_) return;
   changes_ = changes;
   for (auto& [from, counts] : heard_) {

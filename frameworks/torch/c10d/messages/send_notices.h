@@ -14,6 +14,8 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "core/base/time.h"
+
 namespace rueda {
 
 // By tag: messages, of kMost tags at most.
@@ -42,6 +44,8 @@ class SendNotices {
   void note(int to, int tag);
   // Nobody asks any more. Does not wait.
   void end();
+  // After that: whether the thread is over within such a time.
+  bool over_within(Duration longest);
 
  private:
   void run();
@@ -55,6 +59,7 @@ class SendNotices {
   std::map<int, TagCounts> counts_;  // by receiver
   std::set<int> unpublished_;        // receivers
   bool ending_ = false;
+  bool over_ = false;  // the thread ends
   std::thread thread_;
 };
 
@@ -69,6 +74,8 @@ class HeardSends {
   void look();
 
  private:
+  std::int64_t published();
+
   const c10::intrusive_ptr<c10d::Store> store_;
   const int rank_;
   std::map<int, TagCounts> heard_;

@@ -53,6 +53,13 @@ bool DeviceResult::is_there() const {
   return std::ranges::all_of(fences_, [](const auto& fence) { return fence->passed(); });
 }
 
+Status DeviceResult::failure() const {
+  if (!is_there()) return {};
+  const std::lock_guard lock(mutex_);
+  if (!end_) end_ = of_group_();
+  return *end_;
+}
+
 bool DeviceResult::is_there_by(Time deadline) const {
   constexpr std::chrono::microseconds kLookAgain{20};
   RegularLooks looks;

@@ -8,20 +8,26 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/time.h"
 #include "frameworks/torch/c10d/operations/pending_operation.h"
 #include "rueda/fence.h"
+#include "rueda/status.h"
 
 namespace rueda {
 
 // Purpose: the point in a device's work behind which a result is there. The host has given the device all
-// before; it does not wait. Owned by a Work. Written once; then any thread may use it.
+// before; it does not wait. Owned by a Work. Written once; then any thread may use it: what it finds out
+// later is guarded by the mutex.
 class DeviceResult {
  public:
-  explicit DeviceResult(at::Device device) : device_(device) {}
+  // `failure` tells why the group cannot go on.
+  DeviceResult(at::Device device, std::function<Status()> failure)
+      : device_(device), of_group_(std::move(failure)) {}
 
   // The operations have ended well on the host. `finish`, if there is one, is called so that its work on the
   // device comes behind theirs, and uses the memory of `tensors`.
@@ -34,6 +40,8 @@ class DeviceResult {
   void behind_it(const std::function<void()>& act) const;
   // The host waits until the deadline. Whether the result is there.
   bool is_there_by(Time deadline) const;
+  // What a lost group leaves on a device ends there, too. Ok as long as the result is not there.
+  Status failure() const;
 
  private:
   bool is_there() const;
@@ -42,6 +50,9 @@ class DeviceResult {
   const at::Device device_;
   std::vector<std::shared_ptr<const Fence>> fences_;
   std::optional<c10::Event> finished_;  // behind all fences, if there was more to do
+  const std::function<Status()> of_group_;
+  mutable std::mutex mutex_;
+  mutable std::optional<Status> end_;  // the group's at the first look at the end; guarded by mutex_
 };
 
 }  // namespace rueda

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -112,11 +113,13 @@ at::Tensor joined_bytes(std::span<const at::Tensor> tensors) {
 at::Tensor room_for(std::span<const at::Tensor> tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  const at::ScalarType type = tensors.empty() ? at::kByte : tensors[0].scalar_type();
   const at::TensorOptions there(tensors.empty() ? at::Device(at::kCPU) : tensors[0].device());
-  const auto element = static_cast<std::int64_t>(c10::elementSize(type));
-  if (bytes % element != 0) return at::empty({bytes}, there.dtype(at::kByte));
-  return at::empty({bytes / element}, there.dtype(type));
+  const bool of_one_type = std::ranges::all_of(tensors, [&](const at::Tensor& each) {
+    return each.scalar_type() == tensors[0].scalar_type();
+  });
+  if (tensors.empty() || !of_one_type) return at::empty({bytes}, there.dtype(at::kByte));
+  const auto element = static_cast<std::int64_t>(tensors[0].element_size());
+  return at::empty({bytes / element}, there.dtype(tensors[0].scalar_type()));
 }
 
 void distribute_bytes(const at::Tensor& bytes, std::span<const at::Tensor> tensors) {

@@ -14,6 +14,7 @@ namespace {
 
 std::atomic<bool> has_reduced{false};  // since the last step
 std::atomic<int> last_pass{-1};        // that has reduced
+std::atomic<int> last_step_pass{-1};   // in which an optimizer has stepped
 
 bool is_watched() {
   static const bool is_rank = std::getenv("RUEDA_AGENT_LINE") != nullptr;
@@ -29,6 +30,10 @@ void mark_wait_behind_pass() {
     TrainingRecord::of_process().begin_phase(Phase::wait);
     at_end_of_backward_pass([] { TrainingRecord::of_process().leave_phase(Phase::wait, Phase::backward); });
   });
+}
+
+void end_step(bool counted) {
+  if (has_reduced.exchange(false) && !counted) TrainingRecord::of_process().end_unmarked_step();
 }
 
 }  // namespace
@@ -52,11 +57,20 @@ GroupWait::~GroupWait() {
 }
 
 void mark_step_begin() {
-  if (is_training_loop() && has_reduced.load()) TrainingRecord::of_process().begin_phase(Phase::step);
+  if (!is_training_loop() || current_backward_pass() >= 0 || !has_reduced.load()) return;
+  TrainingRecord::of_process().begin_phase(Phase::step);
 }
 
-void mark_step_end() {
-  if (is_training_loop() && has_reduced.exchange(false)) TrainingRecord::of_process().end_unmarked_step();
+// The steps of many optimizers in one backward pass are one, and end with it.
+void mark_step_end(bool counted) {
+  if (!is_training_loop()) return;
+  const int pass = current_backward_pass();
+  if (pass < 0) return end_step(counted);
+  if (last_step_pass.exchange(pass) == pass) return;
+  at_end_of_backward_pass([counted] {
+    if (inside_another_backward_pass()) return;
+    at_end_of_backward_pass([counted] { end_step(counted); });
+  });
 }
 
 }  // namespace rueda

@@ -28,8 +28,9 @@ class GroupWait {
   std::optional<Phase> before_;  // nothing: it is no wait of the training loop
 };
 
-// An optimizer begins its step, and has ended it. Only the first one after gradients of a group counts.
+// An optimizer begins its step, and has ended it. Only the first one after gradients of a group counts, and
+// one in each backward pass. `counted`: somebody else counts the steps of this optimizer.
 void mark_step_begin();
-void mark_step_end();
+void mark_step_end(bool counted);
 
 }  // namespace rueda

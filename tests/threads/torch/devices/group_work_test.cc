@@ -2,11 +2,14 @@
 // What a Work and its Future promise of tensors on devices: streams wait, the host does not.
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -178,6 +181,102 @@ TEST_F(GroupWorkOnDevices, ABarrierWaitsForTheDeviceThatIsNamedOrWasUsed) {
     Tensors tensors{at::ones({5}, device.name())};
     group.allreduce(tensors, {})->wait();
     EXPECT_TRUE(passes_after({}));
+  });
+}
+
+using Exchange =
+    std::function<c10::intrusive_ptr<c10d::Work>(ProcessGroup&, Tensors& output, Tensors& input)>;
+
+const std::vector<Exchange>& exchanges() {
+  static const std::vector<Exchange> all{[](ProcessGroup& group, Tensors& output, Tensors& input) {
+                                           return group._allgather_base(output[0], input[0], {});
+                                         },
+                                         [](ProcessGroup& group, Tensors& output, Tensors& input) {
+                                           return group._reduce_scatter_base(input[0], output[0], {});
+                                         },
+                                         [](ProcessGroup& group, Tensors& output, Tensors& input) {
+                                           std::vector<std::int64_t> rows;
+                                           at::Tensor received = at::zeros_like(output[0]);
+                                           input.push_back(received);
+                                           return group.alltoall_base(received, output[0], rows, rows, {});
+                                         }};
+  return all;
+}
+
+// Rank 1 comes late, so the operation is launched when the stream of rank 0 has got more to do.
+void begins_before_later_work(ProcessGroup& group, const FakeTorchDevice& device, FakeDevice& fake,
+                              std::barrier<>& meeting) {
+  constexpr std::chrono::seconds kLongest{20};
+  for (const Exchange& exchange : exchanges()) {
+    Tensors output{at::ones({4}, device.name())}, input{at::ones({2}, device.name())};
+    if (group.getRank() == 1) meeting.arrive_and_wait();
+    const auto work = exchange(group, output, input);
+    if (group.getRank() == 0) {
+      const LongKernel kernel(fake, device.stream(0));
+      meeting.arrive_and_wait();
+      const auto end = std::chrono::steady_clock::now() + kLongest;
+      while (!work->isCompleted() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_TRUE(work->isCompleted());
+    }
+    work->wait();
+  }
+}
+
+TEST_F(GroupWorkOnDevices, AnOperationIntoGivenMemoryDoesNotWaitForLaterWork) {
+  std::barrier<> meeting(2);
+  run_group(2, [&](ProcessGroup& group, const FakeTorchDevice& device) {
+    begins_before_later_work(group, device, fake(group.getRank()), meeting);
+  });
+}
+
+TEST_F(GroupWorkOnDevices, NorDoesOneByWayOfTheHost) {
+  std::barrier<> meeting(2);
+  run_group_by_the_host(2, [&](ProcessGroup& group, const FakeTorchDevice& device) {
+    begins_before_later_work(group, device, fake(group.getRank()), meeting);
+  });
+}
+
+// The device is through before the loss, but nobody has looked: that cannot be told from what a loss has
+// ended.
+TEST_F(GroupWorkOnDevices, WhatALostGroupLeavesOnADeviceIsNoSuccess) {
+  std::barrier<> meeting(2);
+  run_group(2, [&](ProcessGroup& group, const FakeTorchDevice& device) {
+    Tensors tensors{at::ones({8}, device.name())};
+    LongKernel kernel(fake(group.getRank()), device.stream(0));
+    const auto sum = group.allreduce(tensors, {});
+    sum->wait();
+    EXPECT_TRUE(sum->isSuccess());
+    std::atomic<bool> done{false};
+    fake(group.getRank()).give(device.stream(0).native_handle(), [&] { done = true; });
+    kernel.end();
+    while (!done) fake(group.getRank()).finish();
+    meeting.arrive_and_wait();
+    if (group.getRank() == 0) group.abort();
+    while (group.getError() == c10d::ErrorType::SUCCESS) std::this_thread::yield();
+    EXPECT_FALSE(sum->isSuccess());
+    EXPECT_TRUE(sum->exception());
+    EXPECT_THAT(words_of_c10d([&] { sum->wait(); }), testing::HasSubstr("aborted"));
+  });
+}
+
+TEST_F(GroupWorkOnDevices, ASparseSumIsKeptForTheStreamThatHasWaited) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice& device) {
+    const at::Tensor indices = at::arange(3, at::kLong).unsqueeze(0).to(device.name());
+    Tensors tensors{at::sparse_coo_tensor(indices, at::ones({3, 2}, device.name()), {8, 2},
+                                          at::TensorOptions(device.name()).dtype(at::kFloat))};
+    const auto work = group.allreduce(tensors, {});
+    const c10::StreamGuard other(device.stream(2));
+    work->wait();
+    EXPECT_TRUE(device.is_kept_for(tensors[0]._values(), 2));
+    EXPECT_TRUE(device.is_kept_for(tensors[0]._indices(), 2));
+  });
+}
+
+TEST_F(GroupWorkOnDevices, CoalescedFormsTakeATensorAtLeast) {
+  run_group(2, [](ProcessGroup& group, const FakeTorchDevice&) {
+    Tensors outputs, inputs;
+    EXPECT_THAT(words_of_c10d([&] { group.allgather_into_tensor_coalesced(outputs, inputs, {}); }),
+                testing::HasSubstr("at least one tensor"));
   });
 }
 

@@ -57,6 +57,8 @@ TEST(TensorBytes, TensorsOfAllKindsComeBackAsTheyWere) {
 TEST(TensorBytes, RoomForTypesOfOtherSizes) {
   const std::vector<at::Tensor> odd{at::zeros({1}, at::kDouble), at::zeros({3}, at::kByte)};
   EXPECT_EQ(room_for(odd).nbytes(), 11u);
+  const std::vector<at::Tensor> mixed{at::zeros({1}, at::kFloat), at::zeros({4}, at::kByte)};
+  EXPECT_EQ(room_for(mixed).scalar_type(), at::kByte) << "whatever comes to a multiple for several ranks";
   const std::vector<at::Tensor> even{at::zeros({2}, at::kDouble), at::zeros({3}, at::kDouble)};
   EXPECT_EQ(room_for(even).scalar_type(), at::kDouble);
   EXPECT_EQ(room_for(even).numel(), 5);
