@@ -184,10 +184,10 @@ TEST(JobView, AJoinerThatCountsFromZeroTakesNoStepsAway) {
                               .samples_per_step = 1000,
                               .phase = Phase::forward};
   job.view.hear(0, news, job.now());
-  const double before = job.view.everything(job.now())["progress"]["samples_per_s"];
+  const double before = job.view.update(job.now())["progress"]["samples_per_s"];
   EXPECT_NEAR(before, 2 * 8 / 0.0364, 10) << "a spare trains nothing";
   job.view.generation(1, {0, 1, 2}, job.now());
-  EXPECT_EQ(job.view.everything(job.now())["progress"]["step"], 50);
+  EXPECT_EQ(job.view.update(job.now())["progress"]["step"], 50);
 }
 
 TEST(JobView, WordsNameTheRankThatAWorkerHas) {
