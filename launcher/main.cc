@@ -139,7 +139,7 @@ int run(const Words& arguments) {
   fill_standard_streams();
   const bool has_role = arguments.size() > 2 && arguments[1] == "--";
   const Words words(arguments.begin() + (has_role ? 2 : 0), arguments.end());
-  if (has_role && arguments[0] == "--agent") return run_agent(words);
+  if (has_role && arguments[0] == "--agent") run_agent(words);
   if (has_role && arguments[0] == kExaminedHost) return run_examined_host(words);
   if (has_role && arguments[0] == kOnVirtualHost) return act(words, true);
   return act(arguments, false);

@@ -122,7 +122,8 @@ void RunningWorks::finish(Called& running) {
   const Backend& backend = *backends_[running.plan.backend];
   EndedPlan ended{.route = running.work->route(), .backend = backend.name()};
   running.work.reset();
-  for (const Entry& entry : running.entries) ended.bytes += entry.flight.bytes;
+  for (const Entry& entry : running.entries)
+    ended.bytes += entry.joined ? static_cast<std::uint64_t>(bytes_of(entry.request())) : entry.flight.bytes;
   if (const double seconds = backend.predicted_seconds(running.plan); seconds > 0)
     ended.predicted = std::llround(seconds * 1e9);
   observer_.finished(running.plan, ended);

@@ -410,7 +410,7 @@ void Agent::act_on_time() {
     tell(agents::KeyTyped{SIGINT});
   observer_.act(Clock::now(), supervisor_);
   if (state_ == State::clearing && supervisor_.unsent() == 0 && !observer_.has_answers() &&
-      std::ranges::all_of(ranks_, &LocalRank::output_is_over))
+      !observer_.is_telling() && std::ranges::all_of(ranks_, &LocalRank::output_is_over))
     state_ = State::over;
   const bool none_runs = std::ranges::all_of(ranks_, [](const LocalRank& r) { return r.process() == 0; });
   if (state_ == State::ending && none_runs) state_ = State::over;
@@ -438,7 +438,7 @@ void Agent::clear_up() {
   if (state_ == State::waiting) state_ = State::over;
   if (state_ != State::running) return;
   state_ = State::clearing;
-  observer_.obey({});
+  observer_.end();
   kill_descendants();
   for (LocalRank& rank : ranks_) rank.note_end();
   act_at_ = Clock::now() + kLastOutput;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <span>
@@ -80,7 +81,7 @@ int say_unreachable(const AgentCall& call) {
   return kCannotReach;
 }
 
-int run_agent(const std::vector<std::string>& words) {
+void run_agent(const std::vector<std::string>& words) {
   leave_janitor_behind();
   const AgentCall call = read_call(words);
   bool reached = false;
@@ -89,7 +90,9 @@ int run_agent(const std::vector<std::string>& words) {
     reached |= supervisor.has_value();
     if (!supervisor || Agent(std::move(*supervisor)).run()) break;
   }
-  return reached ? 0 : say_unreachable(call);
+  const int status = reached ? 0 : say_unreachable(call);
+  std::fflush(nullptr);
+  ::_exit(status);  // a thread may be inside of a driver's library, which exit() would take down
 }
 
 }  // namespace rueda

@@ -28,7 +28,7 @@ struct AgentCall {
 AgentCall read_call(const std::vector<std::string>& words);
 int say_unreachable(const AgentCall& call);  // returns an exit status
 
-// On another host, as `ruedarun --agent -- NUMBER [NAME]`. Returns an exit status.
-int run_agent(const std::vector<std::string>& words);
+// On another host, as `ruedarun --agent -- NUMBER [NAME]`. Ends the process.
+[[noreturn]] void run_agent(const std::vector<std::string>& words);
 
 }  // namespace rueda

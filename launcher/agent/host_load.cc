@@ -20,6 +20,7 @@ namespace rueda {
 namespace {
 
 constexpr double kBytesPerMegabit = 125'000;
+constexpr std::int64_t kBetweenSpeeds = 1'000'000'000;  // nanoseconds
 
 struct Ticks {
   std::uint64_t busy = 0, all = 0;
@@ -115,9 +116,13 @@ void HostLoadReader::read_memory(agents::HostLoad& load, const CgroupLimits& lim
   load.memory_used = limits.memory_used;
 }
 
-// Of this machine, also in tests.
+// Of this machine, also in tests. The kernel may have many connections to tell of.
 void HostLoadReader::read_speeds(agents::HostLoad& load) {
-  const auto speeds = traffic_.speeds(tcp_connections(), cards_by_address(), load.now_ns);
+  if (!speeds_.at_ns || load.now_ns >= *speeds_.at_ns + kBetweenSpeeds) {
+    speeds_.last = speeds_.traffic.speeds(tcp_connections(), cards_by_address(), load.now_ns);
+    speeds_.at_ns = load.now_ns;
+  }
+  const auto& speeds = speeds_.last;
   for (agents::HostLoad::Card& card : load.cards)
     if (const auto found = speeds.find(card.name); found != speeds.end())
       card.speed = found->second.bytes_per_second;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -44,7 +45,12 @@ class HostLoadReader {
     std::int64_t at_ns = 0;
   };
   std::optional<Usage> usage_before_;
-  CardTraffic traffic_;
+  struct CardSpeeds {
+    CardTraffic traffic;
+    std::map<std::string, CardTraffic::Speed> last{};  // by card
+    std::optional<std::int64_t> at_ns{};
+  };
+  CardSpeeds speeds_;
 };
 
 }  // namespace rueda

@@ -90,9 +90,30 @@ void HostObserver::note_end(int number, SupervisorLine& supervisor) {
   Rank& rank = found->second;
   rank.process = 0;
   if (!due_) return;
-  rank.observer.look(0, Clock::now());
-  while (rank.observer.has_more() && supervisor.unsent() < kMostWaiting)
-    supervisor.tell(rank.observer.take());
+  rank.needs_last_look = true;
+  if (!tell_of(rank, supervisor)) due_ = std::min(*due_, Clock::now() + kUntilRoom);
+}
+
+// False where there is no room for all of its news.
+bool HostObserver::tell_of(Rank& rank, SupervisorLine& supervisor) {
+  while (supervisor.unsent() < kMostWaiting) {
+    if (rank.observer.has_more()) {
+      supervisor.tell(rank.observer.take());
+    } else if (std::exchange(rank.needs_last_look, false)) {
+      rank.observer.look(0, Clock::now());
+    } else {
+      return true;
+    }
+  }
+  return !rank.observer.has_more() && !rank.needs_last_look;
+}
+
+void HostObserver::end() {
+  if (!due_) return;
+  look_at_.reset();
+  due_ = Clock::now();
+  for (auto& [number, rank] : ranks_)
+    if (std::exchange(rank.process, 0) != 0) rank.needs_last_look = true;
 }
 
 void HostObserver::obey(const agents::Watch& order) {
@@ -113,7 +134,7 @@ void HostObserver::act(Clock::time_point now, SupervisorLine& supervisor) {
 }
 
 void HostObserver::tell_news(Clock::time_point now, SupervisorLine& supervisor) {
-  if (now >= *look_at_ && supervisor.unsent() < kMostWaiting) {
+  if (look_at_ && now >= *look_at_ && supervisor.unsent() < kMostWaiting) {
     look_at_ = std::max(*look_at_ + interval_, now + interval_ / 2);
     for (auto& [number, rank] : ranks_) rank.observer.look(rank.process, now);
     agents::HostLoad load = load_.read();
@@ -121,12 +142,9 @@ void HostObserver::tell_news(Clock::time_point now, SupervisorLine& supervisor) 
     supervisor.tell(load);
   }
   bool more = false;
-  for (auto& [number, rank] : ranks_) {
-    while (rank.observer.has_more() && supervisor.unsent() < kMostWaiting)
-      supervisor.tell(rank.observer.take());
-    more = more || rank.observer.has_more();
-  }
-  due_ = more || now >= *look_at_ ? now + kUntilRoom : *look_at_;
+  for (auto& [number, rank] : ranks_) more = !tell_of(rank, supervisor) || more;
+  due_ = look_at_;
+  if (more || (look_at_ && now >= *look_at_)) due_ = now + kUntilRoom;
 }
 
 }  // namespace rueda

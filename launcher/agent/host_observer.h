@@ -42,10 +42,13 @@ class HostObserver {
   void note_process(int rank, pid_t process);
   // The process whose stacks a request means; 0: none. `python`: null where it does not run Python.
   void note_main_process(int rank, pid_t process, std::shared_ptr<PythonStacks> python);
-  // It has ended: the last news of it, if somebody watches.
+  // It has ended: the last news of it, if somebody watches. What has no room now follows.
   void note_end(int rank, SupervisorLine& supervisor);
 
   void obey(const agents::Watch& order);
+  // The job is over: only the last news of ranks are still told.
+  void end();
+  bool is_telling() const { return due_.has_value(); }
   // Every rank of this host answers, also one that has ended.
   void ask(const agents::Request& request);
   // Due at next_time(), and when descriptor() is readable: then an answer is there.
@@ -61,10 +64,12 @@ class HostObserver {
     pid_t process = 0;
     pid_t main_process = 0;
     std::shared_ptr<PythonStacks> python{};
+    bool needs_last_look = false;
   };
 
   RankAnswers::Make answer_to(const agents::Request& request, int number, Rank& rank);
   static std::string ask_for_timeline(Rank& rank, const std::string& text);
+  static bool tell_of(Rank& rank, SupervisorLine& supervisor);
   void tell_news(Clock::time_point now, SupervisorLine& supervisor);
 
   std::map<int, Rank> ranks_;
@@ -74,7 +79,7 @@ class HostObserver {
   GpuWatch gpus_;
   std::chrono::milliseconds interval_{0};
   std::optional<Clock::time_point> due_;      // none: nobody watches
-  std::optional<Clock::time_point> look_at_;  // the next time that there may be news
+  std::optional<Clock::time_point> look_at_;  // the next time that there may be news; none: at no time
 };
 
 }  // namespace rueda

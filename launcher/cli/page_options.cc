@@ -37,8 +37,16 @@ void refuse_labels(LaunchOptions&, const std::string&) {
   throw UsageError(fmt::format("--labels stands behind the summaries: {}", kReportUsage));
 }
 
+void set_report(LaunchOptions& options, const std::string& text) {
+  if (text.empty()) throw UsageError("--report is ''; it must end in .html");
+  options.report.file = text;
+}
+
 // A job's end is too late to learn that its report cannot be written.
 void check_folder_of(const std::filesystem::path& file) {
+  std::error_code none;
+  if (std::filesystem::is_directory(file, none))
+    throw UsageError(fmt::format("--report is '{}', a folder; name a file", file.string()));
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
   throw UsageError(fmt::format("--report is '{}', and nothing can be written into '{}': {}", file.string(),
@@ -73,7 +81,7 @@ const std::map<std::string_view, SetFlag>& page_flags() {
       {"page", set_page},
       {"no-page", [](LaunchOptions& o, const std::string&) { o.page.is_wanted = false; }},
       {"status", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::status; }},
-      {"report", [](LaunchOptions& o, const std::string& text) { o.report.file = text; }},
+      {"report", set_report},
       {"labels", refuse_labels},
       {"stacks", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::stacks; }},
       {"dump", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::dump; }},

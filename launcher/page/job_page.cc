@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <exception>
 #include <filesystem>
 #include <set>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -84,7 +84,7 @@ JobPage::JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hos
                 .ranks = [this] { return view_.status(Clock::now()).at("ranks"); },
                 .folder = std::filesystem::current_path().string(),
                 .dump = [this](JobDumps::Done done) { dumps_.ask(std::move(done), Clock::now()); }}),
-      report_{.path = options.report.file, .speeds = {}, .html = {}} {
+      report_{.path = options.report.file, .speeds = {}, .ended = {}} {
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     view_.add_host(hosts[host].host);
     for (const SlotInfo& slot : hosts[host].ranks) view_.add_rank(slot.rank, static_cast<int>(host));
@@ -249,10 +249,10 @@ void JobPage::finish(int exit_status) {
   dumps_.finish();
   const auto now = Clock::now();
   view_.job_ended(exit_status, now);
+  report_.ended = now;
   if (watch_) {
     act(now, true);  // it may end the watch
     if (watch_) publish(now);
-    if (!report_.path.empty()) make_report(now);
     feed_.finish(now + kFarewell);
   }
   feed_.close();
@@ -260,17 +260,15 @@ void JobPage::finish(int exit_status) {
   on_socket_.reset();
 }
 
-void JobPage::make_report(Clock::time_point now) {
-  nlohmann::json update = view_.everything(now);
-  update["measured"] = report_.speeds.as_json();
-  report_.html = page_file({{"kind", "job"}, {"job", view_.job()}, {"update", std::move(update)}});
-}
-
-std::string JobPage::write_report() const {
-  if (report_.path.empty() || report_.html.empty()) return "";
+// Nothing that goes wrong here may change the end of the job.
+std::string JobPage::write_report() {
+  if (report_.path.empty()) return "";
   try {
-    write_page(report_.path, report_.html);
-  } catch (const std::runtime_error& error) {
+    nlohmann::json update = view_.everything(report_.ended);
+    update["measured"] = report_.speeds.as_json();
+    write_page(report_.path,
+               page_file({{"kind", "job"}, {"job", view_.job()}, {"update", std::move(update)}}));
+  } catch (const std::exception& error) {
     return fmt::format("ruedarun: there is no report: {}", error.what());
   }
   return fmt::format("ruedarun: the report of this job is {}", report_.path);

@@ -23,8 +23,9 @@
 namespace rueda {
 
 // Purpose: lets agents tell of their ranks while somebody watches, and gives the watchers what is new, five
-// times a second. It passes their wishes on. Nothing is sent, and nothing is due, while nobody does. Dumps
-// have other occasions, too (JobDumps): for these there may be a page without a server. Owned by the main
+// times a second. It passes their wishes on. Nothing is sent, and nothing is due, while nobody does and the
+// user wants no report. Dumps have other occasions, too (JobDumps): for these there may be a page without a
+// server. Owned by the main
 // thread of the supervisor; lives as long as the job.
 class JobPage {
  public:
@@ -36,8 +37,8 @@ class JobPage {
     std::function<std::string(int rank)> words_for;  // "rank 2 (process 17 on node3) was killed by ..."
   };
 
-  // Null where the user wants neither page nor report, or where no port is free. Throws UsageError where the
-  // user has named a port that cannot be had.
+  // Null where the user wants no page, no report and no dumps, or a page alone and no port is free. Throws
+  // UsageError where the user has named a port that cannot be had.
   static std::unique_ptr<JobPage> of_job(const LaunchOptions& options, const std::vector<HostRanks>& hosts,
                                          Supervision supervision);
   ~JobPage();
@@ -63,7 +64,7 @@ class JobPage {
   // The job is over. Those who watch are told, within a moment.
   void finish(int exit_status);
   // Afterwards: the page as a file, where the user wants one. A line for the user; else empty.
-  std::string write_report() const;
+  std::string write_report();
 
  private:
   JobPage(const LaunchOptions& options, const std::vector<HostRanks>& hosts, Supervision supervision);
@@ -73,7 +74,6 @@ class JobPage {
   void end_watch(Clock::time_point now);
   void publish(Clock::time_point now);
   bool has_fresh_data(Clock::time_point now) const;
-  void make_report(Clock::time_point now);
 
   // Since somebody watches.
   struct Watch {
@@ -87,7 +87,7 @@ class JobPage {
   struct Report {
     std::string path;  // empty: none
     SpeedHistory speeds;
-    std::string html;  // at the end
+    Clock::time_point ended{};  // the job
   };
 
   const Supervision supervision_;

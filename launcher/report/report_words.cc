@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <utility>
 
 namespace rueda::report {
@@ -68,11 +69,13 @@ std::string fixed_words(double value, int decimals) {
 std::string number_words(double value) {
   const double size = std::abs(value);
   if (size == 0) return "0";
+  if (!std::isfinite(value)) return fmt::format("{}", value);
   if (size >= 1e9 || size < 1e-3) {
-    const auto exponent = static_cast<int>(std::floor(std::log10(size)));
-    std::string digits = fmt::format("{:.2f}", value / std::pow(10.0, exponent));
+    const std::string words = fmt::format("{:.2e}", value);  // 1.50e-07
+    const std::size_t letter = std::min(words.find('e'), words.size());
+    std::string digits = words.substr(0, letter);
     strip_zeros(digits);
-    return fmt::format("{}e{}", digits, exponent);
+    return digits + "e" + std::to_string(std::atoi(words.c_str() + letter + 1));
   }
   const int decimals = std::max(0, 3 - static_cast<int>(std::floor(std::log10(size))));
   std::string digits = fmt::format("{:.{}f}", value, decimals);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -39,6 +41,9 @@ const std::set<std::string> kNoResults = {"ranks",
                                           "wait_ms",
                                           "cpu_ms",
                                           "reduced_mb"};
+
+constexpr double kLeastSize = 1e-150, kMostSize = 1e150;  // of a number
+constexpr std::size_t kMostMeasures = 100;                // each has a chart
 
 // A value as the message shows it: never long.
 std::string words_of(const json& value) {
@@ -80,7 +85,15 @@ class KeyReader {
     const json* value = find(key);
     if (value == nullptr) return std::nullopt;
     if (!value->is_number() || value->get<double>() < 0) fail(key, *value, "a number of at least 0");
-    return value->get<double>();
+    return number(key, *value);
+  }
+
+  // Ratios of such numbers are numbers, too.
+  double number(const std::string& key, const json& value) const {
+    const double size = std::abs(value.get<double>());
+    if (size != 0 && !(size >= kLeastSize && size <= kMostSize))
+      fail(key, value, "0, or between 1e-150 and 1e150 in size");
+    return value.get<double>();
   }
 
  private:
@@ -113,8 +126,10 @@ MetricCurves read_curves(const json& summary, const std::string& key, const std:
     const std::optional<double> seconds = reader.time("seconds");
     for (const auto& [name, value] : entry.items()) {
       if (name == "step" || name == "seconds" || !value.is_number()) continue;
-      curves[name].push_back({static_cast<double>(*step), seconds, value.get<double>()});
+      curves[name].push_back({static_cast<double>(*step), seconds, reader.number(name, value)});
     }
+    if (curves.size() > kMostMeasures)
+      throw std::runtime_error(fmt::format("{}: '{}' has more than {} measures", path, key, kMostMeasures));
   }
   for (auto& [name, points] : curves) std::ranges::stable_sort(points, {}, &MetricPoint::step);
   return curves;
@@ -189,7 +204,8 @@ RunRecord record_of(const json& summary, const std::filesystem::path& path) {
   record.compute_ms = reader.time("compute_ms");
   record.wait_ms = reader.time("wait_ms");
   for (const auto& [key, value] : summary.items()) {
-    if (value.is_number() && !kNoResults.contains(key)) record.results.emplace_back(key, value.get<double>());
+    if (value.is_number() && !kNoResults.contains(key))
+      record.results.emplace_back(key, reader.number(key, value));
   }
   record.curve = read_curves(summary, "curve", path.string());
   add_seconds(record.curve, reader.time("samples_per_step"));
@@ -201,22 +217,17 @@ RunRecord read_record(const std::filesystem::path& path) { return record_of(read
 
 void name_records(std::vector<RunRecord>& records, const std::vector<std::string>& names) {
   constexpr std::size_t kDeepest = 8;
-  for (std::size_t index = 0; index < records.size(); ++index) {
-    if (!names.empty()) {
-      records[index].label = names[index];
-      continue;
-    }
-    const auto is_alone = [&](std::size_t count) {
-      return std::ranges::count_if(records, [&](const RunRecord& other) {
-               return path_words(other.path, count) == path_words(records[index].path, count);
-             }) == 1;
-    };
-    std::size_t count = 1;
-    while (count < kDeepest && !is_alone(count)) ++count;
-    records[index].label = is_alone(count)
-                               ? path_words(records[index].path, count)
-                               : fmt::format("{} ({})", path_words(records[index].path, 1), index + 1);
+  for (std::size_t index = 0; index < records.size(); ++index)
+    records[index].label = names.empty() ? "" : names[index];
+  for (std::size_t count = 1; names.empty() && count <= kDeepest; ++count) {
+    std::map<std::string, std::vector<RunRecord*>> by_words;
+    for (RunRecord& record : records) by_words[path_words(record.path, count)].push_back(&record);
+    for (const auto& [words, alike] : by_words)
+      if (alike.size() == 1 && alike.front()->label.empty()) alike.front()->label = words;
   }
+  for (std::size_t index = 0; names.empty() && index < records.size(); ++index)
+    if (records[index].label.empty())
+      records[index].label = fmt::format("{} ({})", path_words(records[index].path, 1), index + 1);
 }
 
 }  // namespace rueda::report

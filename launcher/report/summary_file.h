@@ -8,7 +8,8 @@
 
 namespace rueda::report {
 
-inline constexpr std::size_t kLargestSummary = std::size_t{256} << 20;  // bytes
+inline constexpr std::size_t kLargestSummary = std::size_t{32}
+                                               << 20;  // bytes; JSON may take 20 times as much memory
 
 // The whole file as JSON. Throws std::runtime_error, one line that names the file: if it cannot be read, is
 // no regular file, is larger, or is no JSON ("FILE:LINE:COLUMN: malformed JSON: ...").

@@ -10,6 +10,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <array>
@@ -103,6 +104,8 @@ bool take(const char* data, std::size_t size, std::vector<ConnectionCount>& conn
 std::vector<ConnectionCount> tcp_connections() {
   std::vector<ConnectionCount> connections;
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const timeval longest{.tv_sec = 0, .tv_usec = 100'000};
+  if (socket) ::setsockopt(socket.number(), SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
   std::array<char, 32 << 10> buffer{};
   for (const int family : {AF_INET, AF_INET6}) {
     if (!socket || !ask_for(socket, family)) break;

@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenLooks = 1s;
 constexpr auto kUntilRest = 5s;  // nobody reads any more
+constexpr auto kOld = 3s;        // of answers: the driver hangs, or nobody has asked for long
 constexpr int kSuccess = 0;      // of NVML's functions
 constexpr unsigned kOfGpu = 0;   // the sensor of temperatures
 
@@ -100,6 +101,7 @@ struct GpuWatch::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<GpuLoad> gpus;
+  Clock::time_point looked_at{};
   Clock::time_point read_at{};
   bool is_over = false;
 
@@ -120,6 +122,7 @@ void GpuWatch::Shared::watch(const std::string& library) {
     std::vector<GpuLoad> now = nvml->look();
     std::unique_lock lock(mutex);
     gpus = std::move(now);
+    looked_at = Clock::now();
     changed.wait_for(lock, kBetweenLooks, [this] { return is_over; });
   }
 }
@@ -140,7 +143,8 @@ std::vector<GpuLoad> GpuWatch::read() {
     const std::lock_guard lock(shared_->mutex);
     shared_->read_at = Clock::now();
     shared_->changed.notify_all();
-    if (!begins) return shared_->gpus;
+    if (!begins && Clock::now() < shared_->looked_at + kOld) return shared_->gpus;
+    if (!begins) return {};
   }
   try {
     std::thread([shared = shared_, library = library_] { shared->watch(library); }).detach();

@@ -33,7 +33,7 @@ class GpuWatch {
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // The last answers; none yet, and none for ever without NVML. Never waits.
+  // The last answers, unless they are 3 s old; none for ever without NVML. Never waits.
   std::vector<GpuLoad> read();
 
   static constexpr std::size_t kMostGpus = 32;

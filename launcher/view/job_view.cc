@@ -304,7 +304,7 @@ void JobView::look_for_stall(Time now) {
   if (!std::exchange(stall_.is_told, true)) note_event("stall", line_.culprit.rank, in_words(line_), now);
 }
 
-// Steps, speed and the end that follow from them.
+// Steps, speed and the end that follow from them. A worker that joins an elastic job may count from 0.
 void JobView::measure(Time now) {
   Progress progress;
   bool first = true;
@@ -313,11 +313,13 @@ void JobView::measure(Time now) {
   for (const auto& [number, rank] : ranks_) {
     const agents::Observed& news = rank.observed;
     const bool counts = rank.state == RankState::running || all_over(ranks_);
-    if (!news.has_training || !counts ||
+    if (!news.has_training || !counts || rank_of(number) < 0 ||
         (news.step == 0 && news.total_steps == 0 && news.phase == Phase::other))
       continue;
     line_.has_steps = true;
-    progress.step = std::exchange(first, false) ? news.step : std::min(progress.step, news.step);
+    const bool is_first = std::exchange(first, false);
+    if (is_first || (facts_.elastic ? news.step > progress.step : news.step < progress.step))
+      progress.step = news.step;
     progress.total = std::max(progress.total, news.total_steps);
     samples += static_cast<double>(news.samples_per_step);
   }

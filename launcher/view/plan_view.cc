@@ -36,7 +36,9 @@ RouteCount difference(const RouteCount& now, const RouteCount& before) {
   return {.plans = less(now.plans, before.plans),
           .tensors = less(now.tensors, before.tensors),
           .bytes = less(now.bytes, before.bytes),
-          .nanoseconds = less(now.nanoseconds, before.nanoseconds)};
+          .nanoseconds = less(now.nanoseconds, before.nanoseconds),
+          .predicted_plans = less(now.predicted_plans, before.predicted_plans),
+          .predicted = less(now.predicted, before.predicted)};
 }
 
 double mean(std::uint64_t sum, std::uint64_t count) {
@@ -91,6 +93,8 @@ json as_json(const PlanSum& sum, double all_nanoseconds) {
     entry["recent_us"] = in_microseconds(sum.recent.nanoseconds, sum.recent.plans);
     entry["per_s"] = rounded(static_cast<double>(sum.recent.plans) / sum.recent_seconds);
   }
+  if (sum.recent.predicted_plans > 0)
+    entry["recent_predicted_us"] = in_microseconds(sum.recent.predicted, sum.recent.predicted_plans);
   if (sum.count.predicted_plans > 0)
     entry["predicted_us"] = in_microseconds(sum.count.predicted, sum.count.predicted_plans);
   return entry;
@@ -160,18 +164,20 @@ void RankPlans::hear(const agents::Observed& news) {
 std::vector<PlanSum> sums_of(const std::vector<const RankPlans*>& ranks) {
   std::map<RouteKind, PlanSum> sums;
   for (const RankPlans* rank : ranks) {
-    std::map<const PlanSum*, bool> seen;
+    std::map<PlanSum*, double> seconds;  // the longest of its Routes of one kind
     for (const auto& [number, route] : rank->routes) {
       if (route.count.plans == 0) continue;
       PlanSum& sum = sums[route.kind];
       sum.kind = route.kind;
-      if (!std::exchange(seen[&sum], true)) ++sum.ranks;
+      const auto [its, is_first] = seconds.try_emplace(&sum, 0);
+      if (is_first) ++sum.ranks;
       add(sum.count, route.count);
       const std::int64_t took = route.at_ns - route.before_ns;
       if (took <= 0 || rank->heard_ns - route.at_ns > kStale) continue;
       add(sum.recent, difference(route.count, route.before));
-      sum.recent_seconds += static_cast<double>(took) * 1e-9;
+      its->second = std::max(its->second, static_cast<double>(took) * 1e-9);
     }
+    for (const auto& [sum, longest] : seconds) sum->recent_seconds += longest;
   }
   std::vector<PlanSum> list;
   for (auto& [kind, sum] : sums) list.push_back(std::move(sum));
@@ -184,12 +190,13 @@ std::string route_in_words(const RouteKind& kind) {
   const auto behind = [&](std::string_view beginning) { return backend.substr(beginning.size()); };
   if (backend == "shm") return with("shared memory", kind.inside);
   if (backend == "local" || backend == "cuda-alone") return "this rank alone";
-  if (backend.starts_with("nccl-hierarchy-"))
+  if (backend.starts_with("nccl-hierarchy-") && kind.inside == "NCCL")
     return fmt::format("{} and {}", kind.inside,
                        with(link_in_words(behind("nccl-hierarchy-")), kind.between));
   if (kind.between == "NCCL") return "NCCL";
   RouteKind below = kind;
-  for (const std::string_view beginning : {"nccl-", "cuda-"}) {  // NCCL could not connect these ranks
+  for (const std::string_view beginning :
+       {"nccl-hierarchy-", "nccl-", "cuda-"}) {  // NCCL could not connect these ranks
     if (!backend.starts_with(beginning)) continue;
     below.backend = behind(beginning);
     return "through the host, " + route_in_words(below);

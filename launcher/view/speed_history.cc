@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/view/speed_history.h"
 
+#include <utility>
+
 namespace rueda {
 namespace {
 
@@ -10,7 +12,13 @@ constexpr std::size_t kMostPoints = 1024;
 
 void SpeedHistory::add(std::uint64_t step, double samples_per_s, double step_ms) {
   // An elastic job goes back to its last commit.
-  while (!points_.empty() && points_.back().step >= step) points_.pop_back();
+  while (!points_.empty() && points_.back().step > step) points_.pop_back();
+  const bool is_same = std::exchange(last_step_, step) == step;
+  if (!points_.empty() && points_.back().step == step) {
+    points_.back() = {step, samples_per_s, step_ms};
+    return;
+  }
+  if (is_same) return;
   if (added_++ % stride_ == 0) points_.push_back({step, samples_per_s, step_ms});
   if (points_.size() < kMostPoints) return;
   stride_ *= 2;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -11,9 +12,10 @@
 namespace rueda {
 
 // Purpose: curves of samples/s and of the time of a step, for programs that log none. Keeps at most 1024
-// points, each 2nd, 4th, 8th of those that came. Pure. Used by one thread.
+// points, of each 2nd, 4th, 8th step that came. Pure. Used by one thread.
 class SpeedHistory {
  public:
+  // Of one step the last call counts.
   void add(std::uint64_t step, double samples_per_s, double step_ms);
   // {"samples/s": [[step, value]...], "ms a step": ...}; a curve without values is left out.
   nlohmann::json as_json() const;
@@ -26,7 +28,8 @@ class SpeedHistory {
   };
 
   std::vector<SpeedPoint> points_;
-  std::size_t added_ = 0;
+  std::optional<std::uint64_t> last_step_;
+  std::size_t added_ = 0;  // steps
   std::size_t stride_ = 1;
 };
 

@@ -85,6 +85,7 @@ TrainingPage::Route* RouteCounter::find(const Key& key, const EndedPlan& plan, s
 
 void RouteCounter::count(const EndedPlan& plan) {
   if (record_ == nullptr) return;
+  if (record_->has_free_settings()) record_->use_settings(this, settings_);
   const std::uint8_t size_class = size_class_of(plan.bytes);
   const Key key = key_of(plan, size_class);
   Known& recent = recent_[slot_of(key)];

@@ -81,6 +81,23 @@ std::optional<RouteKind> kind_of(const TrainingPage::Route& route) {
                    .between = text_in(all.subspan(Page::kind_between, Page::kBetweenBytes / 8))};
 }
 
+// A Plan may end meanwhile, so that it is in some of the words only.
+RouteCount count_of(const TrainingPage::Route& route) {
+  constexpr int kLooks = 4;
+  RouteCount count;
+  for (int i = 0; i < kLooks; ++i) {
+    count = {.plans = load_word(route.plans),
+             .tensors = load_word(route.tensors),
+             .bytes = load_word(route.bytes),
+             .nanoseconds = load_word(route.nanoseconds),
+             .fastest = load_word(route.fastest),
+             .predicted_plans = load_word(route.predicted_plans),
+             .predicted = load_word(route.predicted)};
+    if (load_word(route.plans) == count.plans) break;
+  }
+  return count;
+}
+
 std::vector<CountedRoute> routes_of(const TrainingPage& page) {
   std::vector<CountedRoute> routes;
   const std::size_t made = std::min<std::uint64_t>(load_word(page.routes_made), TrainingPage::kRoutes);
@@ -88,15 +105,7 @@ std::vector<CountedRoute> routes_of(const TrainingPage& page) {
     const TrainingPage::Route& route = page.routes[i];
     std::optional<RouteKind> kind = kind_of(route);
     if (!kind) continue;
-    routes.push_back({static_cast<std::uint32_t>(i),
-                      std::move(*kind),
-                      {.plans = load_word(route.plans),
-                       .tensors = load_word(route.tensors),
-                       .bytes = load_word(route.bytes),
-                       .nanoseconds = load_word(route.nanoseconds),
-                       .fastest = load_word(route.fastest),
-                       .predicted_plans = load_word(route.predicted_plans),
-                       .predicted = load_word(route.predicted)}});
+    routes.push_back({static_cast<std::uint32_t>(i), std::move(*kind), count_of(route)});
   }
   return routes;
 }

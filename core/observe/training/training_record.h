@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bitset>
 #include <cstdint>
 #include <mutex>
@@ -53,6 +54,8 @@ class TrainingRecord {
   // Of several owners the first one counts, until it gives the settings back. Returns true for that one.
   bool use_settings(const void* owner, const PlanSettings& settings);
   void give_back_settings(const void* owner);
+  // Nobody has them, or has given them back.
+  bool has_free_settings() const { return settings_owner_.load(std::memory_order_relaxed) == nullptr; }
 
   // Of the page's memory, for another process; it can neither shrink nor grow. -1: there was no such memory.
   int descriptor() const { return file_.number(); }
@@ -78,7 +81,7 @@ class TrainingRecord {
   bool counted_unmarked_ = false;                                 // since the program has counted
   std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free
   std::bitset<TrainingPage::kRoutes> routes_taken_;
-  const void* settings_owner_ = nullptr;
+  std::atomic<const void*> settings_owner_ = nullptr;
 };
 
 }  // namespace rueda

@@ -77,7 +77,7 @@ function charts(list, head) {
     const { title } = data.x;
     if (!groups.has(title)) groups.set(title, new LinkedCharts(reset, kMargin));
     const group = groups.get(title), made = new ComparisonChart(data, group, legend);
-    group.all.set(data.title, made);
+    group.all.set(group.all.size, made);  // several may have one title
     grid.append(made.figure);
   }
   legend.follow(() => groups.forEach((group) => group.all.forEach((chart) => chart.recolor())));

@@ -72,14 +72,15 @@ export class Plan {
     return row;
   }
 
-  refresh(row, { plans, ranks, tensors, per_s: perSecond, mean_us: mean, fastest_us: fastest, recent_us: recent, ends_on_device: device, predicted_us: predicted, share }) {
+  refresh(row, { plans, ranks, tensors, per_s: perSecond, mean_us: mean, fastest_us: fastest, recent_us: recent, ends_on_device: device, inside, predicted_us: predicted, recent_predicted_us: recentPredicted, share }) {
     const [, , , times, fused, took, model, part] = row.children;
     setText(times, `${count(plans / ranks)}${perSecond ? `, ${Number(perSecond.toPrecision(2))} a second` : ""}`);
     setText(fused, (tensors / plans).toFixed(1));
     setText(took, `${microseconds(recent ?? mean)}${device ? " *" : ""}`);
     took.title = `mean since the start ${microseconds(mean)}, fastest ${microseconds(fastest)}`;
-    setText(model, predicted === undefined ? "" : microseconds(predicted));
-    model.classList.toggle("bad", predicted !== undefined && (recent ?? mean) > 2 * predicted);
+    const expected = recent === undefined ? predicted : recentPredicted ?? predicted;
+    setText(model, expected === undefined ? "" : microseconds(expected));
+    model.classList.toggle("bad", expected !== undefined && !inside && (recent ?? mean) > 2 * expected);  // the model leaves out the time inside of a host
     setShare(part.firstElementChild, share);
     setText(part.lastElementChild, percent(share));
   }

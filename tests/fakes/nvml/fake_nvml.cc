@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library like NVML, with two GPUs: one knows everything, the other only its memory. The first one gets
-// busier with each look. RUEDA_FAKE_NVML=none: it has no driver.
+// busier with each look. RUEDA_FAKE_NVML=none: it has no driver; hangs: from the second look on.
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -9,7 +12,7 @@ namespace {
 
 constexpr int kSuccess = 0, kNotSupported = 3, kDriverNotLoaded = 9;
 constexpr unsigned long long kGigabyte = 1ULL << 30;
-unsigned looks = 0;
+std::atomic<unsigned> looks = 0, hangs_at = ~0U;
 int devices[2];
 
 bool is_first(const void* device) { return device == &devices[0]; }
@@ -21,10 +24,12 @@ extern "C" {
 // NOLINTBEGIN(readability-identifier-naming): names of NVML's
 int nvmlInit_v2() {
   const char* words = std::getenv("RUEDA_FAKE_NVML");
+  hangs_at = words != nullptr && std::string_view(words) == "hangs" ? looks + 1 : ~0U;
   return words != nullptr && std::string_view(words) == "none" ? kDriverNotLoaded : kSuccess;
 }
 
 int nvmlDeviceGetCount_v2(unsigned* count) {
+  if (looks >= hangs_at) ::sleep(20);
   *count = 2;
   return kSuccess;
 }

@@ -273,6 +273,18 @@ def test_axes_have_round_labels(page, tmp_path):
                 assert 2 <= len(labels(scale, low, high)) <= 8, (scale, low, high)
 
 
+@needs_browser
+def test_charts_of_one_title_are_all_drawn(tmp_path):
+    points = [{"step": step, "foo_bar": step, "foo bar": 2 * step} for step in range(1, 20)]
+    page = report(tmp_path, {"alike": {"task": "mlm", "curve": points}})
+    with opened(page, tmp_path) as tab:
+        draw_all(tab)
+        titles = texts(tab, section("Training") + "figcaption")
+        assert titles.count("Foo bar by step") == 2, titles
+        tab.evaluate("document.querySelectorAll('.compared .plot').forEach((one) => one.focus())")
+        tab.press("ArrowRight")
+
+
 # A job.
 
 @contextlib.contextmanager
@@ -311,9 +323,12 @@ def test_a_finished_job_has_its_history(tmp_path, flags):
         assert len(texts(tab, "#late-rows tr")) == 3
         assert "cores" in tab.evaluate(text("#hosts-rows"))
         assert tab.evaluate("document.getElementById('comparison').hidden")
-        assert tab.evaluate("[...document.querySelectorAll('#actions, #stacks, #dump')].every((one) => one.offsetParent === null)")
+        assert tab.evaluate("[...document.querySelectorAll('#actions, #stacks')].every((one) => one.offsetParent === null)")
         tags = texts(tab, "#curves-list figcaption")
-        assert "loss" in tags or "ms a step" in tags
+        assert {"loss", "samples/s", "ms a step"} <= set(tags)
+    for points in data_of(tmp_path / "job.html")["update"]["measured"].values():
+        steps = [step for step, _ in points]
+        assert len(steps) >= 3 and steps == sorted(set(steps)) and all(value > 0 for _, value in points), points
     assert "token" not in (tmp_path / "job.html").read_text().split('id="stored"')[1].split("</script>")[0]
 
 
@@ -401,6 +416,10 @@ def test_wrong_arguments_are_named(tmp_path):
     assert fails("--report", page, good, "--labels", "a", "b")[1].startswith("--labels gives 2 names for 1 summaries")
     assert fails("--report", page, good, "--labels")[1].startswith("--labels gives 0 names for 1 summaries")
     assert fails("--report", page, "--labels", "a", good)[1].startswith("--labels stands behind the summaries")
+    assert fails("--report", "", "-np", "1", "true") == (2, "--report is ''; it must end in .html")
+    occupied = tmp_path / "occupied.html"
+    occupied.mkdir()
+    assert fails("--report", occupied, "-np", "1", "true") == (2, f"--report is '{occupied}', a folder; name a file")
     assert fails("--status", "--report", page)[1].startswith("--report needs a job or summaries")
     code, said = fails("--report", tmp_path / "none" / "job.html", "-np", "1", "true")
     assert code == 2 and "nothing can be written into" in said

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -122,6 +123,18 @@ TEST_F(WorksTest, OnlyADoneWorkIsCountedByItsRoute) {
   works_.step(now_);
   EXPECT_EQ(completed_.size(), 2U);
   EXPECT_EQ(counted(), 1U);
+}
+
+TEST_F(WorksTest, APlanOfAJoinedRankIsCountedByTheSizeThatOthersReduce) {
+  observer_.begin({}, {});
+  call(1, true, {5000});
+  start();
+  will(1, Work::Step::done);
+  works_.step(now_);
+  const TrainingReading reading = *read_training_page(TrainingRecord::of_process().page());
+  EXPECT_TRUE(std::ranges::any_of(reading.routes, [](const CountedRoute& route) {
+    return route.kind.backend == "scripted" && route.kind.size_class == 13 && route.count.bytes == 5000;
+  }));
 }
 
 TEST_F(WorksTest, TwoWithMessagesThatLookAlikeDoNotRunTogether) {

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "launcher/cli/options.h"
+#include "tests/support/scratch_folder.h"
 
 namespace rueda {
 namespace {
@@ -75,8 +77,13 @@ TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
         Words{"--report", "out.html", "a.json", "--labels", "x", "y"},
         Words{"--report", "out.html", "--labels", "x", "a.json"},
         Words{"--report", "/none/out.html", "-np", "1", "prog"}, Words{"--report", "out.html", "prog"},
-        Words{"--doctor", "--report", "out.html"}})
+        Words{"--report", "", "-np", "1", "prog"}, Words{"--doctor", "--report", "out.html"}})
     EXPECT_THROW(parsed(words), UsageError) << words.back();
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path() / "out.html";
+  EXPECT_EQ(parsed({"--report", folder, "-np", "1", "prog"}).report.file, folder);
+  std::filesystem::create_directory(folder);
+  EXPECT_THROW(parsed({"--report", folder, "-np", "1", "prog"}), UsageError);
 }
 
 TEST(PageOptions, StacksTakeAProcessNumber) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace rueda::report {
 namespace {
 
@@ -16,6 +18,10 @@ TEST(ReportWords, WritesNumbersForPeople) {
   EXPECT_EQ(number_words(-1234567), "-1,234,567");
   EXPECT_EQ(number_words(1.5e-7), "1.5e-7");
   EXPECT_EQ(number_words(2e12), "2e12");
+  EXPECT_EQ(number_words(9.999e9), "1e10");
+  EXPECT_EQ(number_words(-1.7e308), "-1.7e308");
+  EXPECT_EQ(number_words(5e-324), "4.94e-324");
+  EXPECT_EQ(number_words(std::numeric_limits<double>::infinity()), "inf");
   EXPECT_EQ(fixed_words(1234.5, 2), "1,234.50");
   EXPECT_EQ(fixed_words(-0.001, 2), "0.00");
 }

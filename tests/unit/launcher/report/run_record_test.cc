@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "tests/support/scratch_folder.h"
 
@@ -77,6 +79,30 @@ TEST(RunRecord, NamesWhatIsWrong) {
             file + ": curve[1] has no 'step'");
   EXPECT_EQ(error_of(R"({"task": "squad", "evaluations": [3]})"),
             file + ": evaluations[0] is 3; it must be an object such as {\"step\": 1, \"loss\": 2.5}");
+}
+
+TEST(RunRecord, NumbersAndMeasuresAreBounded) {
+  const std::string file = "runs/a/summary.json";
+  EXPECT_EQ(error_of(R"({"task": "squad", "samples_per_s": 1e200})"),
+            file + ": 'samples_per_s' is 1e+200; it must be 0, or between 1e-150 and 1e150 in size");
+  EXPECT_EQ(error_of(R"({"task": "squad", "f1": -1e-200})"),
+            file + ": 'f1' is -1e-200; it must be 0, or between 1e-150 and 1e150 in size");
+  EXPECT_EQ(error_of(R"({"task": "squad", "curve": [{"step": 1, "loss": 5e-324}]})"),
+            file + ": curve[0]: 'loss' is 5e-324; it must be 0, or between 1e-150 and 1e150 in size");
+  nlohmann::json point{{"step", 1}};
+  for (int i = 0; i < 101; ++i) point[std::to_string(i)] = i;
+  const nlohmann::json summary{{"task", "squad"}, {"curve", {point}}};
+  EXPECT_EQ(error_of(summary.dump().c_str()), file + ": 'curve' has more than 100 measures");
+}
+
+TEST(NameRecords, ManyAreNamedAtOnce) {
+  std::vector<RunRecord> records(3000);
+  for (std::size_t i = 0; i < records.size(); ++i)
+    records[i].path = "/x/" + std::to_string(i) + "/a/b/c/d/e/f/summary.json";
+  const auto began = std::chrono::steady_clock::now();
+  name_records(records, {});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  EXPECT_EQ(records[7].label, "7/a/b/c/d/e/f");
 }
 
 TEST(NameRecords, TakesAsMuchOfThePathAsTellsRunsApart) {

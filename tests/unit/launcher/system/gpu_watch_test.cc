@@ -46,6 +46,23 @@ TEST(GpuWatch, HasNoneWithoutLibraryOrDriver) {
   ::unsetenv("RUEDA_FAKE_NVML");
 }
 
+// Old answers would hide that the driver hangs.
+TEST(GpuWatch, HasNoneOnceTheDriverHangs) {
+  ::setenv("RUEDA_FAKE_NVML", "hangs", 1);
+  GpuWatch watch(RUEDA_FAKE_NVML_LIBRARY);
+  std::vector<GpuLoad> gpus;
+  const auto until = std::chrono::steady_clock::now() + 15s;
+  bool had_some = false;
+  do {
+    gpus = watch.read();
+    had_some = had_some || !gpus.empty();
+    std::this_thread::sleep_for(10ms);
+  } while ((!had_some || !gpus.empty()) && std::chrono::steady_clock::now() < until);
+  EXPECT_TRUE(had_some);
+  EXPECT_TRUE(gpus.empty());
+  ::unsetenv("RUEDA_FAKE_NVML");
+}
+
 TEST(GpuWatch, EndsWhileItWatches) {
   for (int i = 0; i < 50; ++i) {
     GpuWatch watch(RUEDA_FAKE_NVML_LIBRARY);

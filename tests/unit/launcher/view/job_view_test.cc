@@ -171,6 +171,25 @@ TEST(JobView, CountsGenerationsJoinersAndSpares) {
   EXPECT_TRUE(has_event(job.view.update(job.now()), "joined"));
 }
 
+TEST(JobView, AJoinerThatCountsFromZeroTakesNoStepsAway) {
+  SimulatedJob job(2, nobody_is_late(), true);
+  job.view.generation(0, {0, 1}, job.now());
+  job.run(50);
+  job.view.add_rank(2, 0);
+  job.view.started(2, 0, 300);
+  const agents::Observed news{.rank = 2,
+                              .now_ns = kViewBeginNs,
+                              .has_training = true,
+                              .step = 1,
+                              .samples_per_step = 1000,
+                              .phase = Phase::forward};
+  job.view.hear(0, news, job.now());
+  const double before = job.view.update(job.now())["progress"]["samples_per_s"];
+  EXPECT_NEAR(before, 2 * 8 / 0.0364, 10) << "a spare trains nothing";
+  job.view.generation(1, {0, 1, 2}, job.now());
+  EXPECT_EQ(job.view.update(job.now())["progress"]["step"], 50);
+}
+
 TEST(JobView, WordsNameTheRankThatAWorkerHas) {
   SimulatedJob job(3, late(2, Phase::data, 0, 20), true);
   job.view.generation(0, {0, 1, 2}, job.now());

@@ -82,6 +82,22 @@ TEST(PlanView, RecentPlansAreThoseOfTheLastSeconds) {
   EXPECT_EQ(entry["plans"], 301);
 }
 
+TEST(PlanView, SeveralRoutesOfOneKindAddTheirSpeeds) {
+  RankPlans rank;
+  for (const std::uint64_t second : {1, 3}) {
+    CountedRoute world = route(0, kShort, 10 * second, 1'000), group = route(1, kShort, 10 * second, 1'000);
+    world.count.predicted_plans = second;
+    world.count.predicted = second * second * 1'000;
+    rank.hear(news(static_cast<std::int64_t>(second) * kSecond, {world, group}));
+  }
+  const json entry = plan_as_json({&rank})["routes"][0];
+  EXPECT_EQ(entry["ranks"], 1);
+  EXPECT_EQ(entry["plans"], 60);
+  EXPECT_EQ(entry["per_s"], 20.0);
+  EXPECT_EQ(entry["predicted_us"], 3.0);
+  EXPECT_EQ(entry["recent_predicted_us"], 4.0);
+}
+
 TEST(PlanView, APageOfAnotherProcessBeginsAnew) {
   RankPlans rank;
   rank.hear(news(kSecond, {route(0, kShort, 100, 1'000)}));
@@ -132,6 +148,7 @@ TEST(PlanView, RoutesInWords) {
   EXPECT_EQ(words("nccl-tcp", "", "NCCL"), "NCCL");
   EXPECT_EQ(words("nccl-tcp", "", "ring"), "through the host, TCP, ring") << "NCCL could not connect them";
   EXPECT_EQ(words("nccl-hierarchy-tcp", "NCCL", "ring"), "NCCL and TCP, ring");
+  EXPECT_EQ(words("nccl-hierarchy-tcp", "", "ring"), "through the host, TCP, ring") << "neither here";
   EXPECT_EQ(words("other", "", ""), "other");
 }
 

@@ -28,6 +28,18 @@ TEST(SpeedHistory, StaysBounded) {
   EXPECT_GT(points.back()[0], 99'000);
 }
 
+TEST(SpeedHistory, CallsOfOneStepCountOnceAndTheLastOneStays) {
+  for (const int calls : {1, 2, 3, 4}) {
+    SpeedHistory history;
+    for (std::uint64_t step = 1; step <= 20'000; ++step)
+      for (int call = 1; call <= calls; ++call) history.add(step, 0, call);
+    const json points = history.as_json()["ms a step"];
+    EXPECT_GE(points.size(), 512u) << calls;
+    EXPECT_GT(points.back()[0], 19'900) << calls;
+    for (const json& point : points) EXPECT_EQ(point[1], calls);
+  }
+}
+
 TEST(SpeedHistory, StepsGoUpwards) {
   SpeedHistory history;
   for (const std::uint64_t step : {10, 20, 30, 15}) history.add(step, 1, 1);

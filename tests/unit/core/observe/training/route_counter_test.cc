@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace rueda {
@@ -99,15 +101,19 @@ TEST(RouteCounter, TheNextRuntimeGoesOnAndOneBesideHasItsOwn) {
   }
   ASSERT_THAT(reading_of(record).routes, SizeIs(4));
   EXPECT_EQ(reading_of(record).routes[2].count.plans, 250U);
-  RouteCounter one, other;
-  one.begin(record, {.fusion_threshold = 1});
+  std::optional<RouteCounter> one(std::in_place);
+  RouteCounter other;
+  one->begin(record, {.fusion_threshold = 1});
   other.begin(record, {.fusion_threshold = 2});
-  one.count(ended(4));
+  one->count(ended(4));
   other.count(ended(4));
   ASSERT_THAT(reading_of(record).routes, SizeIs(5)) << "two that count at one time share no words";
   EXPECT_EQ(reading_of(record).routes[2].count.plans, 251U);
   EXPECT_EQ(reading_of(record).routes[4].count.plans, 1U);
   EXPECT_EQ(reading_of(record).settings.fusion_threshold, 1U) << "those of the first";
+  one.reset();
+  other.count(ended(4));
+  EXPECT_EQ(reading_of(record).settings.fusion_threshold, 2U) << "the first has ended";
 }
 
 TEST(RouteCounter, PlansWithoutRoomAreCounted) {
