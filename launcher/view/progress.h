@@ -56,6 +56,8 @@ struct LineFacts {
   double now_at = 0;                         // Unix seconds
   bool has_steps = false;                    // ranks tell their steps
   std::string slow_card;                     // in words; empty: none
+  std::vector<std::string> slow_cards;       // their names now
+  double slow_since = 0;                     // Unix seconds: so long the same ones
   std::vector<std::string> slow_cards_told;  // their names, of the last event
 };
 

@@ -12,7 +12,7 @@ namespace rueda {
 namespace {
 
 constexpr double kLeastRate = 100e3;  // bytes a second of the wall clock
-constexpr double kSimilar = 0.5, kSlow = 0.5;
+constexpr double kSimilar = 0.5, kSlow = 0.4;
 constexpr double kSilent = 3;  // seconds
 
 struct Sender {

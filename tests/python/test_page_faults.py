@@ -58,7 +58,9 @@ def test_a_late_rank_is_named_with_its_phase(tmp_path, fault, phase):
         assert words in status()
         told = wait_for(status, lambda told: told["update"]["late"]["what_if"])
         late = next(rank for rank in told["update"]["late"]["ranks"] if rank["rank"] == 1)
-        assert late["phase"] == phase and 40 <= late["since_step"] <= 90, late
+        assert late["phase"] == phase, late
+        # A rank with many objects also collects them before its fault begins.
+        assert phase == "garbage" or 40 <= late["since_step"] <= 90, late
         assert [each["rank"] for each in told["update"]["late"]["what_if"]] == [1]
         assert any(event["kind"] == "straggler" and event["rank"] == 1 for event in told["update"]["events"]), told["update"]["events"]
 
@@ -81,9 +83,9 @@ def test_a_mismatch_is_told_in_words(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts and their cards need root")
 def test_a_slow_card_is_named(tmp_path):
     with job(tmp_path, "card", 1, "--width", 4096, "--after", 20, options=("--virtual-hosts", "3", "--rate", "200mbit")) as status:
-        told = wait_for(status, lambda told: "; card " in told["update"]["line"]["text"], 120)
-        words = told["update"]["line"]["text"].split("; card ")[1]
+        told = wait_for(status, lambda told: "; card" in told["update"]["line"]["text"], 120)
+        words = told["update"]["line"]["text"].split("; card")[1]
         host = told["job"]["hosts"][1]["name"]
-        assert f" of {host} sends " in words and "MB/s, the cards of other hosts" in words, words
+        assert f" of {host} " in words and "MB/s, the cards of other hosts" in words, words
         assert words in status()
-        assert [event["text"] for event in told["update"]["events"] if event["kind"] == "slow card"][0].startswith("card ")
+        assert [event["text"] for event in told["update"]["events"] if event["kind"] == "slow card"][0].startswith("card")

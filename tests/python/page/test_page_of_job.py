@@ -144,9 +144,9 @@ def test_a_timeline_is_made_and_the_job_saves_and_stops(tmp_path):
         first, last = (int(number.replace(",", "")) for number in steps.groups()[:2])
         tab.wait_for(f"{text('events-list')}.includes('ui.perfetto.dev')", 60)
         events = json.loads(Path(steps.group(3)).read_text())
-        gradients = {event["tid"] for event in events if event.get("name") == "thread_name" and event["args"]["name"] == "allreduce.stop"}
+        rows = {(event["pid"], event["tid"]) for event in events if event.get("name") == "thread_name" and event["args"]["name"] == "allreduce.stop"}
         for rank in (0, 1):
-            made = [event for event in events if event["pid"] == rank and event["tid"] in gradients and event.get("name") == "ALLREDUCE"]
+            made = [event for event in events if event["pid"] == rank and (rank, event["tid"]) in rows and event.get("name") == "ALLREDUCE"]
             assert last - first + 1 == 20 and 18 <= len(made) <= 22, (rank, len(made))
         click(tab, "stop-now")
         assert tab.evaluate("document.getElementById('stop-dialog').open") and job.poll() is None
