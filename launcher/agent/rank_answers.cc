@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/agent/rank_answers.h"
 
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <exception>
 #include <system_error>
 #include <utility>
+
+#include "launcher/system/signals.h"
 
 namespace rueda {
 namespace {
@@ -42,20 +43,15 @@ RankAnswers::~RankAnswers() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The thread gets no signals: they are for the loop.
 void RankAnswers::ask(std::uint32_t number, int rank, Make make) {
   const std::lock_guard lock(mutex_);
   Question question{number, rank, std::move(make)};
   std::erase_if(questions_, [&](const Question& other) { return other.number != number; });
   if (!thread_.joinable()) {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      thread_ = std::thread([this] { make_answers(); });
+      thread_ = thread_without_signals([this] { make_answers(); });
     } catch (const std::system_error&) {  // there is no thread
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!thread_.joinable()) return keep(question, "");
   }
   questions_.push_back(std::move(question));

@@ -2,13 +2,14 @@
 #include "launcher/dump/job_dumps.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <exception>
 #include <iterator>
 #include <system_error>
 #include <utility>
+
+#include "launcher/system/signals.h"
 
 namespace rueda {
 namespace {
@@ -83,7 +84,6 @@ void JobDumps::act(Time now) {
   }
 }
 
-// The thread gets no signals: they are for the loop.
 void JobDumps::write(std::map<int, std::string> answers) {
   request_ = 0;
   DumpFacts facts = surroundings_.facts();
@@ -96,16 +96,12 @@ void JobDumps::write(std::map<int, std::string> answers) {
     }
     is_written_.store(true);
   };
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    writer_ = std::thread(write_all);
+    writer_ = thread_without_signals(write_all);
   } catch (const std::system_error& error) {
     written_.emplace().error = fmt::format("no dump, since there is no thread for it: {}", error.what());
     is_written_.store(true);
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void JobDumps::conclude() {

@@ -90,7 +90,6 @@ void JobActions::give_answers(EventFeed& feed, Time now) {
 // The stacks of many ranks are long: the loop has no time for them.
 void JobActions::answer(EventFeed& feed, Inquiry inquiry, RankReplies replies) {
   if (inquiry == Inquiry::timeline) return feed.answer(inquiry, timeline_answer(replies));
-  if (inquiry != Inquiry::stacks) return feed.answer(inquiry, text_of(replies.by_rank));
   try {
     made_[inquiry] = std::async(std::launch::async, stacks_answer, std::move(replies), surroundings_.ranks());
   } catch (const std::system_error&) {

@@ -25,8 +25,7 @@ namespace rueda {
 // Purpose: lets agents tell of their ranks while somebody watches, and gives the watchers what is new, five
 // times a second. It passes their wishes on. Nothing is sent, and nothing is due, while nobody does and the
 // user wants no report. Dumps have other occasions, too (JobDumps): for these there may be a page without a
-// server. Owned by the main
-// thread of the supervisor; lives as long as the job.
+// server. Owned by the main thread of the supervisor; lives as long as the job.
 class JobPage {
  public:
   using Clock = std::chrono::steady_clock;

@@ -2,7 +2,6 @@
 #include "launcher/page/page_server.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <array>
@@ -152,13 +151,9 @@ std::unique_ptr<PageServer> PageServer::on_socket(const std::string& path, Event
 
 PageServer::~PageServer() { stop(); }
 
-// The threads get no signals: they are for the loop.
+// The threads of connections inherit that they get no signal.
 void PageServer::start() {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  accepting_ = std::thread([this] { connections_->serve(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  accepting_ = thread_without_signals([this] { connections_->serve(); });
 }
 
 void PageServer::stop() {

@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "launcher/system/signals.h"
+
 namespace rueda {
 namespace {
 
@@ -147,7 +149,7 @@ std::vector<GpuLoad> GpuWatch::read() {
     if (!begins) return {};
   }
   try {
-    std::thread([shared = shared_, library = library_] { shared->watch(library); }).detach();
+    thread_without_signals([shared = shared_, library = library_] { shared->watch(library); }).detach();
   } catch (const std::system_error&) {  // no thread is left: the page has no GPUs
   }
   return {};

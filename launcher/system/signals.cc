@@ -70,6 +70,20 @@ Descriptor catch_signals_of_job(const SignalState& inherited) {
   return catch_set(caught);
 }
 
+std::thread thread_without_signals(std::function<void()> body) {
+  struct Blocked {
+    Blocked() {
+      sigset_t all;
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    sigset_t before;
+  };
+  const Blocked blocked;  // until the thread has been made, or cannot be
+  return std::thread(std::move(body));
+}
+
 int next_signal(const Descriptor& signals) {
   signalfd_siginfo came{};
   return ::read(signals.number(), &came, sizeof came) == sizeof came ? static_cast<int>(came.ssi_signo) : 0;

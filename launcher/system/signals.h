@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <thread>
 
 #include "launcher/system/descriptor.h"
 
@@ -30,6 +32,9 @@ Descriptor catch_signals(std::initializer_list<int> signals);
 
 // The same for ruedarun: a signal that was ignored at its start stays so, as nohup and shells expect.
 Descriptor catch_signals_of_job(const SignalState& inherited);
+
+// A thread that gets no signal: they are for the loop. Throws std::system_error.
+std::thread thread_without_signals(std::function<void()> body);
 
 // 0 when none has come.
 int next_signal(const Descriptor& signals);
