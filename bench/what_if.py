@@ -33,11 +33,11 @@ def run(options, fault, milliseconds):
             return json.loads(done.stdout)
 
         def step(told):
-            return told["update"]["progress"]["step"]
+            return told["update"].get("progress", {}).get("step", 0)
 
         try:
             until = time.monotonic() + 60
-            before = {"update": {"progress": {"step": 0}}}
+            before = {"update": {}}
             while step(before) < 100 and time.monotonic() < until:
                 time.sleep(0.5)
                 before = status()

@@ -62,7 +62,7 @@ Analysis analysis_of(const std::deque<CommonWait>& waits) {
   auto& ranks = analysis.lateness.ranks;
   ranks.resize(std::min(ranks.size(), kMostLate));
   for (const LateRank& late : ranks)
-    if (late.since_step) analysis.what_ifs.push_back(without_lateness(waits, late.rank));
+    if (late.since_step) analysis.what_ifs.push_back(without_lateness(waits, late.rank, *late.since_step));
   return analysis;
 }
 

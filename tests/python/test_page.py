@@ -358,3 +358,28 @@ def test_a_port_that_is_taken():
         done = subprocess.run([BIN / "ruedarun", "--page", str(job.port), "-np", "1", "true"], env=ENVIRONMENT, capture_output=True, text=True,
                               timeout=30)
         assert done.returncode == 2, "two jobs do not share a port"
+
+
+def test_an_elastic_job_loses_a_rank_and_goes_on():
+    with Job(3, BIN / "elastic_training", 400, 1_000_000, 0.01, options=("--page", "0", "--min-np", "2", "--spares", "1")) as job:
+        answer = job.get("/events")
+        first = first_event(answer, 30, lambda name, data: name == "job" and len(data["ranks"]) == 3 and data["spares"] == 1
+                            and all(rank["state"] == "running" for rank in data["ranks"]))
+        assert first["elastic"] and first["lost"] == first["joined"] == 0
+        os.kill(first["ranks"][1]["process"], signal.SIGKILL)
+        began, events, jobs = time.monotonic(), {}, [first]
+
+        def is_whole_again(name, data):
+            jobs.extend([data] if name == "job" else [])
+            events.update({event["kind"]: (event.get("rank"), time.monotonic() - began) for event in data.get("events", ())})
+            return {"lost", "joined", "generation"} <= events.keys() and jobs[-1]["generation"] > first["generation"] and len(jobs[-1]["ranks"]) == 3
+
+        assert first_event(answer, 30, is_whole_again), (events, jobs[-1])
+        assert events["lost"][0] == 1 and events["lost"][1] < 1, events
+        then, processes = jobs[-1], [{rank["process"] for rank in each["ranks"]} for each in (first, jobs[-1])]
+        assert then["lost"] == then["joined"] == 1 and [rank["rank"] for rank in then["ranks"]] == [0, 1, 2]
+        assert processes[0] & processes[1] == {first["ranks"][0]["process"], first["ranks"][2]["process"]}
+        step = first_event(answer, 10, lambda name, data: "progress" in data)["progress"]["step"]
+        assert first_event(answer, 10, lambda name, data: data.get("progress", {}).get("step", 0) > step + 20)["line"]["state"] == "running"
+        said = status(job.process.pid)
+        assert said.returncode == 0 and "lost" in said.stdout and "generation" in said.stdout, said.stdout

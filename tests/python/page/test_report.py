@@ -308,7 +308,7 @@ def data_of(page):
 @needs_browser
 @pytest.mark.parametrize("flags", [(), ("--no-page",)])
 def test_a_finished_job_has_its_history(tmp_path, flags):
-    with job(tmp_path, BIN / "marked_training", 300, ranks=3, flags=flags) as process:
+    with job(tmp_path, BIN / "marked_training", 1500, ranks=3, flags=flags) as process:
         _, said = process.communicate(timeout=90)
     assert process.returncode == 0
     assert "ruedarun: the report of this job is job.html\n" in said

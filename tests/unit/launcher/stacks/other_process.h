@@ -19,13 +19,6 @@
 
 namespace rueda {
 
-// ThreadSanitizer has a thread of its own in each process.
-#ifdef __SANITIZE_THREAD__
-inline constexpr std::size_t kHiddenThreads = 1;
-#else
-inline constexpr std::size_t kHiddenThreads = 0;
-#endif
-
 // Until `is_so`, for 10 s at most; whether it was.
 inline bool comes(const std::function<bool()>& is_so) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);

@@ -26,11 +26,11 @@ TEST(ProcessStacks, HaveEveryThread) {
     for (int i = 0; i < 20; ++i) threads.emplace_back([] { ::pause(); });
     count_up(shared);
   });
-  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() == 21 + kHiddenThreads; }));
+  ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() >= 21; }));
   ASSERT_TRUE(counts(shared));
   const json answer = answer_of(other.id());
   EXPECT_EQ(answer.at("process").get<pid_t>(), other.id());
-  ASSERT_EQ(answer.at("threads").size(), 21 + kHiddenThreads);
+  ASSERT_EQ(answer.at("threads").size(), threads_of(other.id()).size());
   EXPECT_EQ(answer.at("threads").front().at("id").get<pid_t>(), other.id());
   for (const json& thread : answer.at("threads")) {
     EXPECT_EQ(thread.contains("frames"), has_native_stacks()) << thread;

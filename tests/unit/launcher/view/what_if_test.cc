@@ -8,7 +8,7 @@
 namespace rueda {
 namespace {
 
-constexpr int kReplayed = 200;
+constexpr int kReplayed = 200, kManySteps = 700;
 
 // In the same time, of the job without what makes it late.
 double true_gain(int ranks, const SimulatedSteps::Extra& extra) {
@@ -23,7 +23,7 @@ double predicted(int ranks, const SimulatedSteps::Extra& extra, int rank) {
   SimulatedSteps steps(ranks, extra);
   StepTimes times;
   steps.run_into(times, kReplayed);
-  return without_lateness(times.waits(), rank).faster_percent;
+  return without_lateness(times.waits(), rank, 0).faster_percent;
 }
 
 TEST(WhatIf, IsTheTrueGain) {
@@ -48,7 +48,31 @@ TEST(WhatIf, TheNextLateRankSetsTheLimit) {
   EXPECT_LT(first, 0.6 * whole);
 }
 
-TEST(WhatIf, OfNothingIsNothing) { EXPECT_EQ(without_lateness({}, 0).faster_percent, 0); }
+// A pause of 90 ms in every 90th step: the last 100 steps have one or two, the last 500 always about as many.
+TEST(WhatIf, RarePausesCountAsOftenAsTheyCome) {
+  const auto pauses = [](int rank, Phase phase, std::uint64_t step) {
+    return rank == 2 && phase == Phase::forward && step % 90 == 0 ? 90 * SimulatedSteps::kMs : 0;
+  };
+  for (int steps = kManySteps; steps < kManySteps + 90; steps += 7) {
+    SimulatedSteps simulated(4, pauses);
+    StepTimes times;
+    simulated.run_into(times, steps);
+    const double gain = true_gain(4, pauses);
+    EXPECT_NEAR(without_lateness(times.waits(), 2, 0).faster_percent, gain, 0.2 * gain) << steps;
+  }
+}
+
+// Its first steps are without a fault, and the fault is younger than 500 steps.
+TEST(WhatIf, IsOfTheStepsSinceTheLatenessBegan) {
+  const auto extra = late(3, Phase::data, kManySteps - 150, 8);
+  SimulatedSteps simulated(4, extra);
+  StepTimes times;
+  simulated.run_into(times, kManySteps);
+  const double gain = true_gain(4, late(3, Phase::data, 0, 8));
+  EXPECT_NEAR(without_lateness(times.waits(), 3, kManySteps - 150).faster_percent, gain, 0.02 * gain + 0.5);
+}
+
+TEST(WhatIf, OfNothingIsNothing) { EXPECT_EQ(without_lateness({}, 0, 0).faster_percent, 0); }
 
 }  // namespace
 }  // namespace rueda
