@@ -20,8 +20,12 @@ struct JobAnswer {
   nlohmann::json answer;
 };
 
-// The status of each job; of that job alone, if the command of `options` is a process number.
+// The status of each job; of that job alone, if the command of `options` is a process number. Says on
+// standard error which jobs do not answer.
 std::vector<JobAnswer> running_jobs(const LaunchOptions& options);
+// The only one of them. Nothing where there is none, or there are several: standard error says so.
+// `option`: needs one job.
+std::optional<JobAnswer> only_job(const LaunchOptions& options, const std::string& option);
 // An object; nothing where no job answers. `method`: of HTTP. Agents may have to ask their ranks first.
 std::optional<nlohmann::json> ask_job(pid_t process, const std::string& method, const std::string& path);
 // On standard error: running_jobs() has found none.

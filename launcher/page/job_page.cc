@@ -100,7 +100,7 @@ void JobPage::serve(const LaunchOptions& options) {
   socket_ = socket_of_job(*folder, ::getpid());
   ::unlink(socket_.c_str());  // of an earlier process with this number
   try {
-    on_socket_ = PageServer::on_socket(socket_, feed_);
+    on_socket_ = PageServer::on_socket(socket_, feed_, on_port_ ? on_port_->url() : "");
   } catch (const std::system_error&) {
     socket_.clear();  // the path is too long, or the disk is full: --status does not find this job
   }

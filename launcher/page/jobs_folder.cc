@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "core/base/number.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr mode_t kMine = S_IRWXU;
 constexpr std::string_view kEnding = ".sock";
+constexpr std::string_view kVariable = "XDG_RUNTIME_DIR";
+constexpr std::size_t kLongestEnvironment = 1 << 22;
 
 bool is_mine_alone(const std::string& path) {
   struct stat about {};
@@ -26,14 +29,30 @@ bool is_mine_alone(const std::string& path) {
          (about.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
+std::string folder_in(const std::string& runtime) {
+  return is_mine_alone(runtime) ? runtime + "/rueda" : fmt::format("/tmp/rueda-{}", ::geteuid());
+}
+
 }  // namespace
 
 std::optional<std::string> jobs_folder() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const bool has_runtime = runtime != nullptr && is_mine_alone(runtime);
-  const std::string path =
-      has_runtime ? fmt::format("{}/rueda", runtime) : fmt::format("/tmp/rueda-{}", ::geteuid());
+  const char* runtime = std::getenv(kVariable.data());
+  const std::string path = folder_in(runtime == nullptr ? "" : runtime);
   ::mkdir(path.c_str(), kMine);
+  return is_mine_alone(path) ? std::optional(path) : std::nullopt;
+}
+
+std::optional<std::string> jobs_folder_of(pid_t process) {
+  std::ifstream environment(fmt::format("/proc/{}/environ", process));
+  if (!environment) return std::nullopt;
+  std::string runtime;
+  std::size_t read = 0;
+  for (std::string line; read < kLongestEnvironment && std::getline(environment, line, '\0');) {
+    read += line.size() + 1;
+    if (line.starts_with(kVariable) && line.substr(kVariable.size(), 1) == "=")
+      runtime = line.substr(kVariable.size() + 1);
+  }
+  const std::string path = folder_in(runtime);
   return is_mine_alone(path) ? std::optional(path) : std::nullopt;
 }
 

@@ -13,6 +13,8 @@ namespace rueda {
 // $XDG_RUNTIME_DIR/rueda or /tmp/rueda-UID, made where it is not there. Nothing where it is not this user's
 // alone: somebody else may have made it.
 std::optional<std::string> jobs_folder();
+// That of another process of this user, by its own environment.
+std::optional<std::string> jobs_folder_of(pid_t process);
 
 // The Unix socket of the ruedarun with this process number.
 std::string socket_of_job(const std::string& folder, pid_t ruedarun);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -125,14 +126,16 @@ std::unique_ptr<PageConnections> make_connections(Descriptor listening, const Pa
 }  // namespace
 
 PageServer::PageServer(std::unique_ptr<PageConnections> connections, std::unique_ptr<PageAccess> access,
-                       EventFeed& feed)
-    : access_(std::move(access)), connections_(std::move(connections)) {
+                       EventFeed& feed, std::string told_page)
+    : access_(std::move(access)), told_page_(std::move(told_page)), connections_(std::move(connections)) {
   connections_->set_pre_routing_handler([this, &feed](const Request& request, Response& response) {
     if (access_ && !admit(request, response, *access_)) return httplib::Server::HandlerResponse::Handled;
-    if (connections_->admit())
-      answer(request, response, feed);
-    else
+    if (!connections_->admit())
       refuse(response, kBusy, "too many connections");
+    else if (!told_page_.empty() && request.path == "/page")
+      response.set_content(nlohmann::json{{"page", told_page_}}.dump(), kJson);
+    else
+      answer(request, response, feed);
     return httplib::Server::HandlerResponse::Handled;
   });
 }
@@ -141,12 +144,13 @@ std::unique_ptr<PageServer> PageServer::on_port(PageSocket socket, const std::st
                                                 PageBounds bounds) {
   auto access = std::make_unique<PageAccess>(host, port_of(socket), socket.machine);
   auto connections = make_connections(std::move(socket.listening), bounds);
-  return std::unique_ptr<PageServer>(new PageServer(std::move(connections), std::move(access), feed));
+  return std::unique_ptr<PageServer>(new PageServer(std::move(connections), std::move(access), feed, ""));
 }
 
-std::unique_ptr<PageServer> PageServer::on_socket(const std::string& path, EventFeed& feed) {
+std::unique_ptr<PageServer> PageServer::on_socket(const std::string& path, EventFeed& feed,
+                                                  const std::string& page) {
   auto connections = make_connections(listen_on_path(path), {});
-  return std::unique_ptr<PageServer>(new PageServer(std::move(connections), nullptr, feed));
+  return std::unique_ptr<PageServer>(new PageServer(std::move(connections), nullptr, feed, page));
 }
 
 PageServer::~PageServer() { stop(); }

@@ -24,8 +24,10 @@ class PageServer {
   // `host`: as the user calls it.
   static std::unique_ptr<PageServer> on_port(PageSocket socket, const std::string& host, EventFeed& feed,
                                              PageBounds bounds = {});
-  // Who may open the socket may see the job. Throws std::system_error where there can be none.
-  static std::unique_ptr<PageServer> on_socket(const std::string& path, EventFeed& feed);
+  // Who may open the socket may see the job, and the address of its `page` with the token. Throws
+  // std::system_error where there can be none.
+  static std::unique_ptr<PageServer> on_socket(const std::string& path, EventFeed& feed,
+                                               const std::string& page);
   ~PageServer();
 
   // Requests are answered from now on.
@@ -36,9 +38,10 @@ class PageServer {
 
  private:
   PageServer(std::unique_ptr<PageConnections> connections, std::unique_ptr<PageAccess> access,
-             EventFeed& feed);
+             EventFeed& feed, std::string told_page);
 
   std::unique_ptr<PageAccess> access_;  // null: everybody has access
+  const std::string told_page_;         // of another server: its address
   std::unique_ptr<PageConnections> connections_;
   std::thread accepting_;
 };

@@ -31,35 +31,31 @@ void print_list(const std::vector<JobAnswer>& jobs, bool as_json) {
 }  // namespace
 
 int show_status(const LaunchOptions& options) {
-  const std::vector<JobAnswer> jobs = running_jobs(options);
+  std::vector<JobAnswer> jobs = running_jobs(options);
   if (jobs.empty()) {
     tell_no_job(options);
     return 1;
   }
   if (jobs.size() > 1) {
     print_list(jobs, options.json);
-  } else if (options.json) {
-    fmt::print("{}\n", jobs.front().answer.dump());
-  } else {
-    fmt::print("{}", status_text(jobs.front().answer));
+    return 0;
   }
+  json& status = jobs.front().answer;
+  const std::optional<json> page = ask_job(jobs.front().process, "GET", "/page");
+  if (page) status.update(*page);
+  if (options.json)
+    fmt::print("{}\n", status.dump());
+  else
+    fmt::print("{}{}", status_text(status), page ? fmt::format("page {}\n", page->value("page", "")) : "");
   return 0;
 }
 
 int show_stacks(const LaunchOptions& options) {
-  const std::vector<JobAnswer> jobs = running_jobs(options);
-  if (jobs.empty()) {
-    tell_no_job(options);
-    return 1;
-  }
-  if (jobs.size() > 1) {
-    fmt::print(stderr, "ruedarun: several jobs run; name one of them: ruedarun --stacks PID\n");
-    for (const JobAnswer& job : jobs) fmt::print(stderr, "{}\n", status_line(job.process, job.answer));
-    return 1;
-  }
-  const std::optional<json> stacks = ask_job(jobs.front().process, "POST", "/stacks");
+  const std::optional<JobAnswer> job = only_job(options, "--stacks");
+  if (!job) return 1;
+  const std::optional<json> stacks = ask_job(job->process, "POST", "/stacks");
   if (!stacks) {
-    fmt::print(stderr, "ruedarun: the job of process {} does not answer\n", jobs.front().process);
+    fmt::print(stderr, "ruedarun: the job of process {} does not answer\n", job->process);
     return 1;
   }
   if (options.json)

@@ -4,7 +4,7 @@
 namespace rueda {
 
 void StopAfter::on_start(Time now) {
-  if (after_.count() > 0) next_ = now + after_;
+  if (after_.count() > 0) next_ = limit_ = now + after_;
 }
 
 void StopAfter::ask_now(Time now) {
@@ -22,7 +22,9 @@ StopAfter::Act StopAfter::next_act(Time now) {
     return Act::give_up;
   }
   asked_at_ = now;
-  next_ = now + grace_;
+  const std::optional<Time> from = is_wish_ ? limit_ : now;
+  next_.reset();
+  if (from) next_ = *from + grace_;
   return Act::ask;
 }
 

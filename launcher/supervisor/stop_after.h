@@ -18,7 +18,8 @@ class StopAfter {
   StopAfter(std::chrono::seconds after, std::chrono::seconds grace) : after_(after), grace_(grace) {}
 
   void on_start(Time now);
-  // Somebody wants it now. Nothing changes where ranks have been asked.
+  // Somebody wants it now. Ranks may take their time then, until `after` and its grace. Nothing changes where
+  // they have been asked.
   void ask_now(Time now);
   // The job ends for another reason, or has ended: nothing is due any more.
   void on_end();
@@ -32,6 +33,7 @@ class StopAfter {
  private:
   std::chrono::seconds after_;
   std::chrono::seconds grace_;
+  std::optional<Time> limit_;  // the start and `after`
   std::optional<Time> next_;
   std::optional<Time> asked_at_;
   bool is_wish_ = false;

@@ -383,3 +383,36 @@ def test_an_elastic_job_loses_a_rank_and_goes_on():
         assert first_event(answer, 10, lambda name, data: data.get("progress", {}).get("step", 0) > step + 20)["line"]["state"] == "running"
         said = status(job.process.pid)
         assert said.returncode == 0 and "lost" in said.stdout and "generation" in said.stdout, said.stdout
+
+
+def test_status_names_the_page_and_finds_a_job_by_its_number(folder):
+    """The job has another folder than the terminal, and its line is not on a terminal."""
+    with Job(2, "sleep", 30, options=()) as job:
+        here = dict(ENVIRONMENT)
+        other = folder / "other"
+        other.mkdir(mode=0o700)
+        ENVIRONMENT["XDG_RUNTIME_DIR"] = str(other)
+        try:
+            assert status().returncode == 1
+            until = time.monotonic() + 20
+            while not (said := status(job.process.pid, "--json")).stdout and time.monotonic() < until:
+                time.sleep(0.1)
+            page = json.loads(said.stdout)["page"]
+            assert f"page {page}\n" in status(job.process.pid).stdout
+        finally:
+            ENVIRONMENT.update(here)
+        job.port, job.token = int(page.split(":")[2].split("/")[0]), page.split("token=")[1]
+        assert job.get("/status").status == 200 and job.get("/page").status == 404, "strangers of the port are told no address"
+
+
+def test_a_job_that_does_not_answer_is_named():
+    with Job(1, "sleep", 30) as frozen, Job(1, "sleep", 30) as other:
+        frozen.get("/status").read()
+        os.kill(frozen.process.pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            said = status()
+            assert time.monotonic() - began < 15 and said.returncode == 0
+            assert f"the job of process {frozen.process.pid} does not answer" in said.stderr and other.token in said.stdout
+        finally:
+            os.kill(frozen.process.pid, signal.SIGCONT)

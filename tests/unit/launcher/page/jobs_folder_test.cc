@@ -6,8 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <filesystem>
 #include <fstream>
+#include <string>
+
+#include "tests/unit/launcher/stacks/other_process.h"
 
 namespace rueda {
 namespace {
@@ -50,6 +56,26 @@ TEST_F(JobsFolder, ALinkIsNotUsed) {
 TEST_F(JobsFolder, ARuntimeFolderOfEverybodyIsPassedOver) {
   ::chmod(runtime_.c_str(), 0777);
   EXPECT_NE(jobs_folder().value_or(""), runtime_ + "/rueda");
+}
+
+// A job of cron has no XDG_RUNTIME_DIR, one of a shell has.
+TEST_F(JobsFolder, OfAnotherProcessIsNamedByItsEnvironment) {
+  ASSERT_TRUE(jobs_folder());
+  const auto run = [](const char* runtime) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    const std::string variable = std::string("XDG_RUNTIME_DIR=") + runtime;
+    const char* words[] = {"/bin/sleep", "30", nullptr};
+    const char* variables[] = {"A=b", variable.c_str(), nullptr};
+    ::execve(words[0], const_cast<char**>(words), const_cast<char**>(variables));
+    ::_exit(1);
+  };
+  const pid_t child = run(runtime_.c_str());
+  ::unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_TRUE(comes([&] { return jobs_folder_of(child) == runtime_ + "/rueda"; }));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(jobs_folder_of(0x7ffffff0));
 }
 
 TEST_F(JobsFolder, NamesTheJobsAndRemovesThoseThatAreGone) {

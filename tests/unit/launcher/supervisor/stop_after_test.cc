@@ -32,7 +32,17 @@ TEST(StopAfter, AsksAtAWish) {
   EXPECT_EQ(stop.next_act(kJobBegin + 5s), StopAct::ask);
   stop.ask_now(kJobBegin + 6s);
   EXPECT_EQ(stop.next_act(kJobBegin + 6s), StopAct::nothing) << "once";
-  EXPECT_EQ(stop.next_act(kJobBegin + 15s), StopAct::give_up);
+  EXPECT_EQ(stop.next_act(kJobBegin + 39s), StopAct::nothing) << "the job has its time";
+  EXPECT_EQ(stop.next_act(kJobBegin + 40s), StopAct::give_up);
+}
+
+TEST(StopAfter, AWishAloneHasNoEnd) {
+  StopAfter stop(0s, 10s);
+  stop.on_start(kJobBegin);
+  stop.ask_now(kJobBegin + 5s);
+  EXPECT_EQ(stop.next_act(kJobBegin + 5s), StopAct::ask);
+  EXPECT_FALSE(stop.next_time());
+  EXPECT_EQ(stop.next_act(kJobBegin + 9999s), StopAct::nothing);
 }
 
 TEST(StopAfter, NothingIsDueWithoutATimeOrAfterTheEnd) {
