@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -13,6 +14,8 @@
 
 namespace rueda {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);  // at the files
 constexpr auto kBetweenOccasions = std::chrono::seconds(10);
@@ -90,7 +93,8 @@ void JobDumps::write(std::map<int, std::string> answers) {
   facts.reason = now_->reason;
   const auto write_all = [this, facts = std::move(facts), answers = std::move(answers)] {
     try {
-      written_ = write_dump(folder_.empty() ? "." : folder_, facts, answers);
+      written_ =
+          write_dump((folder_.empty() ? fs::current_path() : fs::absolute(folder_)).string(), facts, answers);
     } catch (const std::exception& error) {
       written_.emplace().error = fmt::format("no dump: {}", error.what());
     }

@@ -21,7 +21,8 @@ namespace {
 using httplib::Request;
 using httplib::Response;
 
-constexpr int kUnauthorized = 401, kForbidden = 403, kNotFound = 404, kWrongMethod = 405, kBusy = 503;
+constexpr int kUnauthorized = 401, kForbidden = 403, kNotFound = 404, kWrongMethod = 405, kNoRanges = 416,
+              kBusy = 503;
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -130,7 +131,9 @@ PageServer::PageServer(std::unique_ptr<PageConnections> connections, std::unique
     : access_(std::move(access)), told_page_(std::move(told_page)), connections_(std::move(connections)) {
   connections_->set_pre_routing_handler([this, &feed](const Request& request, Response& response) {
     if (access_ && !admit(request, response, *access_)) return httplib::Server::HandlerResponse::Handled;
-    if (!connections_->admit())
+    if (request.ranges.size() > 1)  // copies of the whole, as many as the client wants
+      response.status = kNoRanges;
+    else if (!connections_->admit())
       refuse(response, kBusy, "too many connections");
     else if (!told_page_.empty() && request.path == "/page")
       response.set_content(nlohmann::json{{"page", told_page_}}.dump(), kJson);

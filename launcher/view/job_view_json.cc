@@ -42,8 +42,8 @@ json list_of(const List& items, Make make) {
 std::string label_value(const std::string& text) {
   std::string value;
   for (const char letter : text) {
-    if (letter == '\\' || letter == '"') value += '\\';
-    value += letter == '\n' ? ' ' : letter;
+    if (letter == '\\' || letter == '"' || letter == '\n') value += '\\';
+    value += letter == '\n' ? 'n' : letter;
   }
   return value;
 }

@@ -4,6 +4,7 @@ import { byId, setText } from "./dom.js";
 import { count } from "./words.js";
 
 const kSteps = 20;
+const kLongest = 90000;  // ms; ruedarun answers within 80 s
 
 // The answer of ruedarun as an object. Throws an Error with words for people.
 export async function post(address) {
@@ -11,7 +12,7 @@ export async function post(address) {
   try {
     const target = new URL(address, location.href);
     target.searchParams.set("token", new URLSearchParams(location.search).get("token") ?? "");
-    answer = await fetch(target, { method: "POST" });
+    answer = await fetch(target, { method: "POST", signal: AbortSignal.timeout(kLongest) });
   } catch {
     throw new Error("ruedarun does not answer");
   }

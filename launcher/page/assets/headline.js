@@ -7,6 +7,8 @@ const kConnections = {
   connected: "live",
   lost: "connection lost, connecting again …",
   refused: "ruedarun refuses this page: open the address that it printed",
+  full: "too many watch this job: close some of these pages",
+  unseen: "this page was out of sight",
   ended: "the job has ended; this is its last state",
 };
 

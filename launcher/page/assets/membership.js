@@ -63,7 +63,8 @@ export class Membership {
   // Without a chosen rank: the lost ones.
   tell() {
     const lost = this.ranks.filter(({ state }) => state === "lost"), rank = this.ranks[this.chosen] ?? lost.at(-1);
-    if (!rank) return setText(byId("membership-words"), this.ranks.length ? "All ranks are there." : "No rank yet.");
+    const ended = this.ranks.every(({ state }) => state === "ended");
+    if (!rank) return setText(byId("membership-words"), !this.ranks.length ? "No rank yet." : ended ? "All ranks have ended." : "All ranks are there.");
     const process = rank.process ? `, process ${rank.process}` : "";
     setText(byId("membership-words"), `rank ${rank.rank} on ${rank.host}${process}: ${rank.words || rank.state}`);
   }

@@ -245,6 +245,20 @@ def test_a_lost_connection_is_said_and_comes_back(opened):
     assert tab.evaluate(events) == 1  # known from before, and not twice
 
 
+def test_a_window_out_of_sight_lets_go_and_comes_back(opened):
+    _, server, tab = opened()
+    tab.wait_for(f"{text('connection')} === 'live'")
+    seen = """(hidden) => { Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden }); document.dispatchEvent(new Event("visibilitychange")); }"""
+    tab.evaluate("{ const real = window.setTimeout; window.setTimeout = (call, ms) => real(call, ms === 60000 ? 50 : ms); }")
+    tab.evaluate(f"({seen})(true)")
+    tab.wait_for(f"{text('connection')} === 'this page was out of sight'")
+    before = tab.evaluate(text("progress-words"))
+    time.sleep(1)
+    assert tab.evaluate(text("progress-words")) == before
+    tab.evaluate(f"({seen})(false)")
+    tab.wait_for(f"{text('connection')} === 'live' && {text('progress-words')} !== {before!r}")
+
+
 def test_a_job_without_a_step_says_what_is_missing(opened):
     _, _, tab = opened(SimulatedJob(ranks=2, step_seconds=1000, program_logs=False), age=1)
     tab.wait_for(f"{text('line')}.startsWith('starting')")

@@ -54,14 +54,15 @@ class PageServerTest : public testing::Test {
     EXPECT_EQ(::connect(client.number(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return client;
   }
-  std::string request(const std::string& path) const {
+  std::string request(const std::string& path, const std::string& fields = "") const {
     const std::string url = server_->url();
-    return "GET " + path + "?token=" + url.substr(url.find('=') + 1) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    return "GET " + path + "?token=" + url.substr(url.find('=') + 1) + " HTTP/1.1\r\nHost: localhost\r\n" +
+           fields + "\r\n";
   }
   // 0: no answer.
-  int status_of(const std::string& path) const {
+  int status_of(const std::string& path, const std::string& fields = "") const {
     const Descriptor client = connect();
-    say(client, request(path));
+    say(client, request(path, fields));
     std::array<char, 16> head{};
     const ssize_t count = ::recv(client.number(), head.data(), 12, MSG_WAITALL);
     return count == 12 ? std::stoi(std::string(head.data() + 9, 3)) : 0;
@@ -309,6 +310,13 @@ TEST(PageSocket, AVariableOfSomebodyElseNamesNoSocket) {
   receive_page_socket();
   EXPECT_FALSE(handed_page_socket());
   EXPECT_EQ(::getenv("RUEDA_PAGE_SOCKET"), nullptr);
+}
+
+TEST_F(PageServerTest, CopiesNothingManyTimes) {
+  begin();
+  EXPECT_EQ(status_of("/page.js"), 200);
+  EXPECT_EQ(status_of("/page.js", "Range: bytes=0-99\r\n"), 200);
+  EXPECT_EQ(status_of("/page.js", "Range: bytes=0-,0-,0-\r\n"), 416);
 }
 
 }  // namespace
