@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr double kSlowFor = 3;               // seconds: then a card is slow
 constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come later
 constexpr std::size_t kMostNewSpans = 8000;  // in one update
 constexpr std::size_t kMostEvents = 500;
@@ -190,16 +189,9 @@ void JobView::hear(int host, const agents::HostLoad& load, Time now) {
   look_at_cards(now);
 }
 
-// An event tells of them once, until others are the slowest.
 void JobView::look_at_cards(Time now) {
-  const std::optional<SlowCards> slow = slow_cards(hosts_, unix_seconds(now));
-  const std::vector<std::string> names = slow ? slow->names : std::vector<std::string>();
-  if (std::exchange(line_.slow_cards, names) != names) line_.slow_since = unix_seconds(now);
-  const bool lasts = slow && unix_seconds(now) >= line_.slow_since + kSlowFor;
-  line_.slow_card = lasts ? in_words(*slow) : "";
-  if (!lasts || slow->names == line_.slow_cards_told) return;
-  line_.slow_cards_told = slow->names;
-  note_event("slow card", -1, line_.slow_card, now);
+  const std::string news = line_.slow_cards.look(slow_cards(hosts_, unix_seconds(now)), unix_seconds(now));
+  if (!news.empty()) note_event("slow card", -1, news, now);
 }
 
 // The first rank that tells its steps; it has the speed of all.

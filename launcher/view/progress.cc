@@ -87,12 +87,14 @@ std::string in_words(const LineFacts& facts) {
     text += facts.culprit.rank >= 0
                 ? fmt::format(", the others wait for {} ({})", name_of(facts.culprit), facts.culprit.phase)
                 : ", all ranks wait for results";
+  } else if (const std::string slow = facts.slow_cards.words();
+             facts.state == LineState::running && !slow.empty()) {
+    text += "; " + slow;  // it holds all ranks up in turn
   } else if (facts.state == LineState::running && facts.culprit.rank >= 0 && progress.wait_ms > 0 &&
              progress.wait_ms > kNotable * progress.step_ms) {
     text += fmt::format("; {:.1f} ms a step waiting for {} ({})", progress.wait_ms, name_of(facts.culprit),
                         facts.culprit.phase);
   }
-  if (facts.state == LineState::running && !facts.slow_card.empty()) text += "; " + facts.slow_card;
   return facts.words.empty() ? text : fmt::format("{}: {}", text, facts.words);
 }
 

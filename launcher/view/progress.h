@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/view/slow_cards.h"
+
 namespace rueda {
 
 // Purpose: the mean time of the last 100 steps of one rank. Pure. Owned by the main thread of the supervisor.
@@ -51,14 +53,11 @@ struct LineFacts {
   LineState state = LineState::starting;
   std::string words;  // of the end, or what a start waits for
   Progress progress;
-  Culprit culprit;                           // it makes steps longer, or, of a stalled job, stops it
-  double still_s = 0;                        // of a stalled job: since its last step
-  double now_at = 0;                         // Unix seconds
-  bool has_steps = false;                    // ranks tell their steps
-  std::string slow_card;                     // in words; empty: none
-  std::vector<std::string> slow_cards;       // their names now
-  double slow_since = 0;                     // Unix seconds: so long the same ones
-  std::vector<std::string> slow_cards_told;  // their names, of the last event
+  Culprit culprit;         // it makes steps longer, or, of a stalled job, stops it
+  double still_s = 0;      // of a stalled job: since its last step
+  double now_at = 0;       // Unix seconds
+  bool has_steps = false;  // ranks tell their steps
+  LastingSlowCards slow_cards;
 };
 
 std::string name_of(LineState state);

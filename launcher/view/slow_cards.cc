@@ -2,6 +2,7 @@
 #include "launcher/view/slow_cards.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +14,8 @@ namespace {
 
 constexpr double kLeastRate = 100e3;  // bytes a second of the wall clock
 constexpr double kSimilar = 0.5, kSlow = 0.4;
-constexpr double kSilent = 3;  // seconds
+constexpr double kSilent = 3;                 // seconds
+constexpr double kSlowFor = 3, kGoneFor = 5;  // seconds
 
 struct Sender {
   std::size_t host = 0;
@@ -56,16 +58,50 @@ std::optional<SlowCards> slow_cards(const std::vector<HostView>& hosts, double n
   if (senders.front().rate < kSimilar * median_of(rates)) return std::nullopt;
   SlowCards cards{.names = {}, .speed = senders.front().speed, .speed_of_others = fastest};
   for (std::size_t i = 0; i < slow; ++i)
-    cards.names.push_back(fmt::format("{} of {}", senders[i].card, hosts[senders[i].host].name));
+    cards.names.insert(fmt::format("{} of {}", senders[i].card, hosts[senders[i].host].name));
   return cards;
 }
 
 std::string in_words(const SlowCards& cards) {
   const std::string speeds = fmt::format("{}, the cards of other hosts {}", megabytes(cards.speed),
                                          megabytes(cards.speed_of_others));
-  if (cards.names.size() == 1) return fmt::format("card {} sends {}", cards.names.front(), speeds);
-  return fmt::format("cards {} and {} send {}: one of both may hold the other up", cards.names.front(),
-                     cards.names.back(), speeds);
+  if (cards.names.size() == 1) return fmt::format("card {} sends {}", *cards.names.begin(), speeds);
+  return fmt::format("cards {} send {}: one of both may hold the other up", fmt::join(cards.names, " and "),
+                     speeds);
+}
+
+const LastingSlowCards::Spell* LastingSlowCards::oldest() const {
+  const Spell* oldest = nullptr;
+  for (const auto& [names, spell] : spells_) {
+    const bool lasts = spell.last >= spell.since + kSlowFor && 2 * spell.seen > spell.looks;
+    if (lasts && (oldest == nullptr || spell.since < oldest->since)) oldest = &spell;
+  }
+  return oldest;
+}
+
+std::string LastingSlowCards::look(const std::optional<SlowCards>& slow, double now) {
+  if (slow) {
+    Spell& spell =
+        spells_.try_emplace(slow->names, Spell{.since = now, .last = now, .cards = {}}).first->second;
+    spell.last = now;
+    spell.cards = *slow;
+    ++spell.seen;
+  }
+  for (auto& [names, spell] : spells_) ++spell.looks;
+  std::erase_if(spells_, [&](const auto& each) { return now > each.second.last + kGoneFor; });
+  const Spell* lasting = oldest();
+  if (lasting == nullptr) {
+    told_.clear();
+    return "";
+  }
+  if (std::ranges::includes(told_, lasting->cards.names)) return "";
+  told_.insert(lasting->cards.names.begin(), lasting->cards.names.end());
+  return in_words(lasting->cards);
+}
+
+std::string LastingSlowCards::words() const {
+  const Spell* lasting = oldest();
+  return lasting == nullptr ? "" : in_words(lasting->cards);
 }
 
 }  // namespace rueda

@@ -88,4 +88,9 @@ def test_a_slow_card_is_named(tmp_path):
         host = told["job"]["hosts"][1]["name"]
         assert f" of {host} " in words and "MB/s, the cards of other hosts" in words, words
         assert words in status()
+        time.sleep(6)
+        for _ in range(20):
+            time.sleep(0.5)
+            said = status()
+            assert "; card" in said and "waiting for rank" not in said, said
         assert [event["text"] for event in told["update"]["events"] if event["kind"] == "slow card"][0].startswith("card")

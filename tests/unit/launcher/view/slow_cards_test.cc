@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rueda {
@@ -38,7 +41,7 @@ TEST(SlowCards, TheSlowestOfARingIsNamed) {
 TEST(SlowCards, OneThatIsSlowBothWaysIsNamedWithTheOneBeforeIt) {
   EXPECT_EQ(
       words_of({host("a", 2'000'000, 2.6e6), host("b", 2'000'000, 2.5e6), host("c", 2'100'000, 26e6)}),
-      "cards eth0 of b and eth0 of a send 2.5 MB/s, the cards of other hosts 26 MB/s: one of both may hold "
+      "cards eth0 of a and eth0 of b send 2.5 MB/s, the cards of other hosts 26 MB/s: one of both may hold "
       "the other up");
 }
 
@@ -56,6 +59,31 @@ TEST(SlowCards, ShortMessagesSayNothing) {
   EXPECT_EQ(words_of({host("a", 50'000, 24e6), host("b", 50'000, 1e6)}), "");
   EXPECT_EQ(words_of({host("a", 20'000'000, 24e6), host("b", 20'000'000, 24e6), host("leaf", 200'000, 1e6)}),
             "");
+}
+
+SlowCards two(std::set<std::string> names) {
+  return {.names = std::move(names), .speed = 2e6, .speed_of_others = 20e6};
+}
+
+TEST(LastingSlowCards, AreToldOnceAndStayThroughLooksThatMissThem) {
+  LastingSlowCards cards;
+  int told = 0;
+  for (int look = 0; look < 200; ++look) {  // 5 in a second; every third misses them
+    const auto slow = look % 3 == 2 ? std::nullopt : std::optional(two({"eth0 of a", "eth0 of b"}));
+    told += cards.look(slow, kNow + 0.2 * look).empty() ? 0 : 1;
+    EXPECT_EQ(cards.words().empty(), look < 15) << look;
+  }
+  EXPECT_EQ(told, 1);
+  for (int look = 200; look < 240; ++look) EXPECT_EQ(cards.look(std::nullopt, kNow + 0.2 * look), "");
+  EXPECT_EQ(cards.words(), "");
+}
+
+TEST(LastingSlowCards, RareLooksAreNone) {
+  LastingSlowCards cards;
+  for (int look = 0; look < 300; ++look) {
+    const auto slow = look % 12 == 0 ? std::optional(two({"eth0 of a"})) : std::nullopt;
+    EXPECT_EQ(cards.look(slow, kNow + 0.2 * look), "");
+  }
 }
 
 }  // namespace
