@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/base/error.h"
@@ -26,19 +29,23 @@ namespace {
 
 using MakeComponents = std::function<RuntimeComponents(const Config&)>;
 
+rlim_t open_descriptors() {
+  std::error_code none;
+  return static_cast<rlim_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd", none), {}));
+}
+
 // A rank holds some descriptors for each other rank: memory that they share, and connections. Its limit rises
 // to what they need, as far as it may.
 void make_room_for_descriptors(Rank rank, Rank size) {
-  constexpr rlim_t kOfJob = 8, kOfRank = 4, kLeast = 64, kOthers = 256;
-  static std::atomic<rlim_t> of_jobs{0};  // of all that this process has begun
+  constexpr rlim_t kOfJob = 8, kOfRank = 4, kOthers = 256;
+  static std::atomic<bool> has_warned{false};
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t of_job = kOfJob + kOfRank * static_cast<rlim_t>(size);
-  const rlim_t of_ranks = of_jobs.fetch_add(of_job) + of_job;
-  if (limit.rlim_max < of_ranks + kLeast && rank == 0)
+  const rlim_t needed = open_descriptors() + kOfJob + kOfRank * static_cast<rlim_t>(size);
+  if (limit.rlim_max < needed && rank == 0 && !has_warned.exchange(true))
     log(LogLevel::warning, "{} ranks need some {} open files each, and may have {}. Raise ulimit -Hn.", size,
-        of_ranks + kLeast, limit.rlim_max);
-  const rlim_t wanted = std::min(limit.rlim_max, of_ranks + kOthers);
+        needed, limit.rlim_max);
+  const rlim_t wanted = std::min(limit.rlim_max, needed + kOthers);
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE, &limit);

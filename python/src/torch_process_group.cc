@@ -34,6 +34,7 @@ c10::intrusive_ptr<ProcessGroup> make_process_group(const c10::intrusive_ptr<c10
                                                     const std::string& group,
                                                     const std::vector<std::uint64_t>& ranks,
                                                     std::chrono::milliseconds timeout) {
+  const WithoutPythonLock unlocked;  // the other ranks come in their time
   return c10::make_intrusive<ProcessGroup>(store, rank, size, GroupNames{backend, group, ranks}, timeout);
 }
 
@@ -63,7 +64,7 @@ py::bytes flight_record() {
 void bind_process_group(py::module_& module) {
   py::module_::import("torch.distributed");  // the classes of c10d
   py::class_<ProcessGroup, c10d::Backend, c10::intrusive_ptr<ProcessGroup>>(module, "ProcessGroup")
-      .def(py::init(&make_process_group), NoPythonLock())
+      .def(py::init(&make_process_group))  // pybind11 notes the new object with the lock
       .def("_set_default_timeout", &ProcessGroup::setTimeout, py::arg("timeout"))
       // torch calls it on ranks that are not in a new group, if init_process_group() was given a device.
       .def("perform_nocolor_split", [](ProcessGroup&, const py::object&) {});
@@ -78,7 +79,8 @@ void bind_process_group(py::module_& module) {
   module.def("mark_step_begin", &mark_step_begin);
   module.def("mark_step_end", &mark_step_end);
   module.def(
-      "end_process_groups", [] { GroupJobs::of_process().end_all(); }, NoPythonLock());
+      "end_process_groups", [](double seconds) { GroupJobs::of_process().end_all(from_seconds(seconds)); },
+      NoPythonLock());
 }
 
 }  // namespace rueda::python

@@ -3,6 +3,7 @@
 
 import re
 import textwrap
+import time
 
 import pytest
 from c10d_programs import ENVIRONMENT, LAUNCHERS, run, script  # noqa: F401 - script is a fixture
@@ -203,6 +204,45 @@ def test_exit_without_destroy(script, launcher, times):
     """)
     for _ in range(times):
         assert run(path, launcher=launcher, seconds=60) == "end\n" * 2
+
+
+def test_an_exception_ends_its_rank_at_once(script, tmp_path):
+    """The other rank computes, and hears of it later: torchrun has to know before that."""
+    began = time.monotonic()
+    run(script(f"""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        if rank == 0:
+            open({str(tmp_path / 'raised')!r}, "w").write(str(time.time()))
+            raise RuntimeError("a bad sample")
+        signal.signal(signal.SIGTERM, lambda *_: (open({str(tmp_path / 'told')!r}, "w").write(str(time.time())), os._exit(0)))
+        time.sleep(40)
+    """), launcher="torchrun", status=1)
+    assert float((tmp_path / "told").read_text()) - float((tmp_path / "raised").read_text()) < 10
+    assert time.monotonic() - began < 40
+
+
+def test_threads_drop_groups_with_operations_in_flight(script):
+    """The last reference to a tensor with a Python object goes with its group."""
+    out = run(script("""
+        rank, size = begin()
+        from rueda import _torch
+        def make_and_drop(thread):
+            for number in range(60):
+                group = _torch.ProcessGroup(dist.HashStore(), 0, 1, "rueda", f"g{thread}.{number}", [0], datetime.timedelta(seconds=20))
+                for _ in range(20):
+                    tensor = torch.ones(50)
+                    tensor.note = [1]
+                    group.allreduce([tensor])
+                    del tensor
+                del group
+        threads = [threading.Thread(target=make_and_drop, args=(thread,)) for thread in range(2)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        say("dropped")
+        dist.destroy_process_group()
+    """), ranks=1)
+    assert "dropped" in out and "open files" not in out
 
 
 def test_fork_after_init(script):

@@ -10,7 +10,8 @@
 namespace rueda {
 namespace {
 
-constexpr std::chrono::hours kUntilOthersEnd{24 * 365};
+// Their threads are over, so nothing waits here. A job with Futures that wait goes on.
+bool is_over(GroupJob& job) { return !job.completer()->running() && job.end_within(Duration::zero()); }
 
 }  // namespace
 
@@ -20,7 +21,7 @@ GroupJobs& GroupJobs::of_process() {
 }
 
 GroupJobs::GroupJobs() {
-  std::atexit([] { of_process().end_all(); });
+  std::atexit([] { of_process().end_all(kUntilOthersEnd); });
 }
 
 bool GroupJob::end_within(Duration longest) {
@@ -38,30 +39,43 @@ void GroupJob::abort() {
 std::shared_ptr<GroupJob> GroupJobs::add(std::unique_ptr<Runtime> runtime,
                                          std::unique_ptr<PointToPoint> messages) {
   auto job = std::make_shared<GroupJob>(std::move(runtime), std::move(messages));
-  const std::lock_guard lock(mutex_);
-  remove_ended();
-  jobs_.push_back(job);
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(job);
+  }
+  end_retired();
   return job;
 }
 
 void GroupJobs::retire(const std::shared_ptr<GroupJob>& job) {
   if (is_forked_child()) return;
-  const std::lock_guard lock(mutex_);
-  if (std::erase(jobs_, job) == 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(jobs_, job) == 0) return;
+  }
   job->completer()->end(kGraceOfFutures);
   job->end_within(Duration::zero());
-  retired_.push_back(job);
-  remove_ended();
+  {
+    const std::lock_guard lock(mutex_);
+    retired_.push_back(job);
+  }
+  end_retired();
 }
 
-// Their threads are over, so nothing waits here. A job with Futures that wait stays in the list.
-void GroupJobs::remove_ended() {
-  std::erase_if(retired_, [](const std::shared_ptr<GroupJob>& job) {
-    return !job->completer()->running() && job->end_within(Duration::zero());
-  });
+// The last references to tensors go with a job, and those of Python take its lock.
+void GroupJobs::end_retired() {
+  std::vector<std::shared_ptr<GroupJob>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending.swap(retired_);
+  }
+  std::erase_if(ending, [](const std::shared_ptr<GroupJob>& job) { return is_over(*job); });
+  const std::lock_guard lock(mutex_);
+  retired_.insert(retired_.end(), ending.begin(), ending.end());
 }
 
-void GroupJobs::end_all() {
+// A job that has not ended stays as it is: its thread goes with the process.
+void GroupJobs::end_all(Duration longest) {
   if (is_forked_child()) return;
   std::vector<std::shared_ptr<GroupJob>> all;
   {
@@ -72,7 +86,12 @@ void GroupJobs::end_all() {
   }
   for (const auto& job : all) job->completer()->stop(kGraceOfFutures);
   for (const auto& job : all) job->end_within(Duration::zero());
-  for (const auto& job : all) job->end_within(kUntilOthersEnd);
+  const Time until = clock_now() + longest;
+  std::erase_if(all, [&](const std::shared_ptr<GroupJob>& job) {
+    return job->end_within(std::max(until - clock_now(), Duration::zero()));
+  });
+  const std::lock_guard lock(mutex_);
+  left_.insert(left_.end(), all.begin(), all.end());
 }
 
 }  // namespace rueda

@@ -43,8 +43,11 @@ class GroupJob {
   const std::shared_ptr<FutureCompleter> completer_ = std::make_shared<FutureCompleter>();
 };
 
+// A process that ends well is no loss for the others: it goes with them.
+inline constexpr std::chrono::hours kUntilOthersEnd{24 * 365};
+
 // Purpose: the jobs of all groups of this process, until they have ended on all ranks. Any thread; guarded by
-// its mutex. In a forked child it does nothing.
+// its mutex, under which no job ends: that may wait for Python's lock. In a forked child it does nothing.
 class GroupJobs {
  public:
   static GroupJobs& of_process();
@@ -52,16 +55,17 @@ class GroupJobs {
   std::shared_ptr<GroupJob> add(std::unique_ptr<Runtime> runtime, std::unique_ptr<PointToPoint> messages);
   // Nobody uses the group any more. Waits for nobody, so its caller may hold Python's lock.
   void retire(const std::shared_ptr<GroupJob>& job);
-  // The process ends: waits for the other ranks. Without Python's lock.
-  void end_all();
+  // The process ends: waits for the other ranks, for so long at most. Without Python's lock.
+  void end_all(Duration longest);
 
  private:
   GroupJobs();
-  void remove_ended();
+  void end_retired();
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<GroupJob>> jobs_;
   std::vector<std::shared_ptr<GroupJob>> retired_;
+  std::vector<std::shared_ptr<GroupJob>> left_;  // at the end of the process
 };
 
 }  // namespace rueda

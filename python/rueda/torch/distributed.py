@@ -11,6 +11,7 @@ its own. Its ranks find one another by the store of torch.distributed, so torchr
 
 import atexit
 import functools
+import sys
 
 import rueda_backend
 import torch
@@ -79,7 +80,13 @@ def flight_record():
     return _torch.flight_record()
 
 
+def _end_groups():
+    """Waits for the other ranks, since a rank that ends before them counts as lost. After an exception it is one: the launcher has to hear of it."""
+    has_failed = getattr(sys, "last_value", None) is not None
+    _torch.end_process_groups(0.2 if has_failed else 365 * 24 * 3600.0)
+
+
 # Threads that complete Futures take Python's lock, which the interpreter's end does not give them any more.
 automatic_marks.begin_steps_of_groups()
-atexit.register(_torch.end_process_groups)
+atexit.register(_end_groups)
 rueda_backend.register()
