@@ -50,6 +50,8 @@ struct Observed {
   std::uint64_t resident_bytes = 0;
   double cpu_seconds = 0;
   bool has_training = false;  // else the rest is unknown
+  std::uint64_t generation = 0;          // of an elastic job: the rank is of it
+  std::int64_t generation_since_ns = 0;  // spans before are of another one; 0: of none
   std::uint64_t step = 0;
   std::uint64_t total_steps = 0;
   std::uint64_t samples_per_step = 0;
