@@ -56,7 +56,7 @@ struct RuntimeComponents {
   // True: where this job cannot go on, another one follows in this process.
   bool elastic = false;
   std::uint64_t generation = 0;  // of an elastic job
-  Rank local_rank = -1;  // then: its own in the job before, which it keeps; -1: there was none
+  Rank local_rank = -1;          // then: its own in the job before, which it keeps; -1: there was none
   // Whether other ranks make up the job by now, so that this start is in vain. No function: they do not
   // change.
   std::function<bool()> superseded;

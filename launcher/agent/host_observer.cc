@@ -28,8 +28,8 @@ RankAnswers::Make stacks_later(pid_t process, std::shared_ptr<PythonStacks> pyth
   auto handle = std::make_shared<const Descriptor>(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   return [process, python = std::move(python), handle = std::move(handle), page = std::move(page)] {
     if (!is_alive(*handle)) return std::string();
-    std::string stacks = stacks_of(
-        process, python, [&] { return page ? read_training_moment(page->bytes()) : std::nullopt; });
+    std::string stacks =
+        stacks_of(process, python, [&] { return page ? read_training_moment(page->bytes()) : std::nullopt; });
     return is_alive(*handle) ? std::move(stacks) : std::string();
   };
 }

@@ -30,8 +30,8 @@ struct ProcessSnapshot {
 };
 
 // Stops one thread after the other, each for the time of a copy. Threads beyond 512 are left out. Takes half
-// a second at most, also where threads cannot be stopped. `with_stacks`: else nothing is stopped. `at_stop` is
-// called while the main thread stands still, by another thread; not at all if it cannot be stopped.
+// a second at most, also where threads cannot be stopped. `with_stacks`: else nothing is stopped. `at_stop`
+// is called while the main thread stands still, by another thread; not at all if it cannot be stopped.
 ProcessSnapshot snapshot_of(
     pid_t process, bool with_stacks, const std::function<void()>& at_stop = [] {});
 

@@ -56,8 +56,8 @@ bool runs_python(const Frames& frames) {
                              [](std::string_view frame) { return frame.starts_with("_PyEval_EvalFrame"); });
 }
 
-// Purpose: asks the main thread for its Python stack, and notes what the process does at that moment. Lives for
-// one answer.
+// Purpose: asks the main thread for its Python stack, and notes what the process does at that moment. Lives
+// for one answer.
 class MainThread {
  public:
   // `python`: null where it is not known.

@@ -73,8 +73,7 @@ void JobView::generation(std::uint64_t number, const std::set<int>& members, Tim
 }
 
 bool JobView::is_in_generation(int worker, const agents::Observed& news) const {
-  return membership_.members.empty() ||
-         (rank_of(worker) >= 0 && news.generation == membership_.generation);
+  return membership_.members.empty() || (rank_of(worker) >= 0 && news.generation == membership_.generation);
 }
 
 int JobView::rank_of(int worker) const {

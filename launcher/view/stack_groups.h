@@ -18,8 +18,8 @@ struct StackGroup {
   std::vector<std::string> frames;  // the innermost first; empty: not known
 };
 
-// Of "ranks" as in stacks_of_ranks(): the smallest group first, spares last. Ranks with Python are compared by
-// that.
+// Of "ranks" as in stacks_of_ranks(): the smallest group first, spares last. Ranks with Python are compared
+// by that.
 std::vector<StackGroup> stack_groups(const nlohmann::json& ranks);
 
 // {"groups", "ranks", "silent", "notes"} of the answers of workers. Each one should be what launcher/stacks

@@ -423,6 +423,7 @@ def test_a_job_that_does_not_answer_is_named():
         finally:
             os.kill(frozen.process.pid, signal.SIGCONT)
 
+
 def test_the_late_rank_of_a_later_generation_is_named():
     """Worker 3 takes the place of a killed one, and is rank 2 from then on. Workers have other numbers than ranks, and one waits as a spare."""
     options = ("--page", "0", "--min-np", "2", "--spares", "1")

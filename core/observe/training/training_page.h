@@ -149,8 +149,8 @@ struct TrainingReading {
   PlanSettings settings;
   std::string failure;  // of the last operation that has failed, in words; empty: none has
   std::uint64_t plans_uncounted = 0;
-  std::vector<CountedRoute> routes;  // by number
-  std::uint64_t generation = 0;      // of an elastic job: the process is one of its ranks
+  std::vector<CountedRoute> routes;      // by number
+  std::uint64_t generation = 0;          // of an elastic job: the process is one of its ranks
   std::int64_t generation_since_ns = 0;  // spans before are of another one; 0: of none
 };
 

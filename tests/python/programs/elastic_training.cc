@@ -8,9 +8,10 @@
 // STOP: until that file is there.
 // MISMATCHES_AT: the step in which ranks reduce different shapes. FAILS_AT: the step in which the program
 // throws an error of its own. DIES_EARLY: the number of a worker that is killed between init() and its
-// optimizer. LATE_WORKER: of one that takes 30 ms longer for each step. REFUSING: of one that ends with status 3 at once. ENDS_EARLY: of one that ends well in step 7.
-// SHARDED: each rank has a part of the optimizer, of a larger network; SHARDED=model: of the
-// network, too, which GATHERED=1 gathers even on one host. PART_COPIES: the option of that name.
+// optimizer. LATE_WORKER: of one that takes 30 ms longer for each step. REFUSING: of one that ends with
+// status 3 at once. ENDS_EARLY: of one that ends well in step 7. SHARDED: each rank has a part of the
+// optimizer, of a larger network; SHARDED=model: of the network, too, which GATHERED=1 gathers even on one
+// host. PART_COPIES: the option of that name.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -93,8 +93,8 @@ Shared* numbers = nullptr;
 int stack_file = -1;
 
 void write_number(int) {
-  const std::string text = fmt::format(
-      "Stack (most recent call first):\n  File \"x\", line {} in count\n", numbers->counter.load());
+  const std::string text = fmt::format("Stack (most recent call first):\n  File \"x\", line {} in count\n",
+                                       numbers->counter.load());
   static_cast<void>(!::write(stack_file, text.data(), text.size()));
 }
 
@@ -108,8 +108,8 @@ TEST(ProcessStacks, HaveThePythonStackOfThatMoment) {
     while (true) ++shared.counter;
   });
   ASSERT_TRUE(counts(shared));
-  const auto python = PythonStacks::of(
-      other.id(), SIGRTMIN + 3, Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
+  const auto python = PythonStacks::of(other.id(), SIGRTMIN + 3,
+                                       Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
   ASSERT_TRUE(python);
   const auto moment = [&] {
     const auto count = static_cast<std::uint64_t>(shared.counter);
