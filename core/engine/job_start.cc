@@ -14,6 +14,7 @@
 #include "core/engine/clock_exchange.h"
 #include "core/engine/lost_peers.h"
 #include "core/engine/submissions/work_failure.h"
+#include "core/observe/training/training_record.h"
 #include "rueda/version.h"
 
 namespace rueda {
@@ -26,6 +27,7 @@ struct StartSuperseded {};
 Introduction introduce(const RuntimeComponents& components) {
   Introduction introduction{components.rank,      kVersion, components.host, getpid(), {},
                             components.peer_info, "",       components.job,  "",       components.local_rank};
+  introduction.steps = TrainingRecord::of_process().steps();
   if (components.transport) introduction.relay = components.transport->relay();
   for (const Setting& setting : settings()) {
     introduction.settings.push_back(fmt::format("{}={}", setting.name, setting.show(components.config)));
@@ -124,6 +126,8 @@ void begin_observation(StartedJob& job, RuntimeComponents& components, RuntimeSt
   job.early = std::move(exchange.early);
   job.welcome.status = std::move(exchange.status);
   const JobClock& clock = exchange.clock;
+  if (components.elastic && job.welcome.status.ok())
+    TrainingRecord::of_process().begin_generation(components.generation, job.welcome.steps);
   const Config& config = components.config;
   shared.observer.recorder().identify(components.rank, components.size, job.welcome.job);
   shared.observer.begin({components.rank, components.size, components.host, getpid(), clock.offset_ns,

@@ -18,10 +18,7 @@ constexpr auto kLongestStep = std::chrono::seconds(60);       // as ruedarun has
 
 std::atomic<const RequestedTimeline*> obeys{nullptr};
 
-std::uint64_t steps_done() {
-  const ConstBytes page = TrainingRecord::of_process().page();
-  return load_word(reinterpret_cast<const TrainingPage*>(page.data())->step);
-}
+std::uint64_t steps_done() { return TrainingRecord::of_process().steps(); }
 
 }  // namespace
 

@@ -55,7 +55,8 @@ struct RuntimeComponents {
   bool start_may_be_repeated = false;
   // True: where this job cannot go on, another one follows in this process.
   bool elastic = false;
-  Rank local_rank = -1;  // then: its own in the job before, which it keeps; -1: there was none
+  std::uint64_t generation = 0;  // of an elastic job
+  Rank local_rank = -1;          // then: its own in the job before, which it keeps; -1: there was none
   // Whether other ranks make up the job by now, so that this start is in vain. No function: they do not
   // change.
   std::function<bool()> superseded;

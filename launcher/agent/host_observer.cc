@@ -23,11 +23,13 @@ bool is_alive(const Descriptor& process) {
 }
 
 // When it is its turn, another process may have its number. Then the answer is empty.
-RankAnswers::Make stacks_later(pid_t process, std::shared_ptr<PythonStacks> python) {
+RankAnswers::Make stacks_later(pid_t process, std::shared_ptr<PythonStacks> python,
+                               std::shared_ptr<const SealedMemory> page) {
   auto handle = std::make_shared<const Descriptor>(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-  return [process, python = std::move(python), handle = std::move(handle)] {
+  return [process, python = std::move(python), handle = std::move(handle), page = std::move(page)] {
     if (!is_alive(*handle)) return std::string();
-    std::string stacks = stacks_of(process, python);
+    std::string stacks =
+        stacks_of(process, python, [&] { return page ? read_training_moment(page->bytes()) : std::nullopt; });
     return is_alive(*handle) ? std::move(stacks) : std::string();
   };
 }
@@ -59,7 +61,7 @@ std::string HostObserver::ask_for_timeline(Rank& rank, const std::string& text) 
 RankAnswers::Make HostObserver::answer_to(const agents::Request& request, int number, Rank& rank) {
   if (request.kind == agents::RequestKind::recordings) return recordings_.later(number);
   if (request.kind == agents::RequestKind::stacks && rank.main_process != 0)
-    return stacks_later(rank.main_process, rank.python);
+    return stacks_later(rank.main_process, rank.python, rank.observer.page());
   return [] { return std::string(); };
 }
 
@@ -68,7 +70,7 @@ void HostObserver::ask(const agents::Request& request) {
     if (request.kind == agents::RequestKind::timeline)
       answers_.answer(request.number, number, ask_for_timeline(rank, request.text));
     else
-      answers_.ask(request.number, number, answer_to(request, number, rank));
+      answers_.ask(request, number, answer_to(request, number, rank));
   }
 }
 

@@ -43,10 +43,14 @@ RankAnswers::~RankAnswers() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RankAnswers::ask(std::uint32_t number, int rank, Make make) {
+void RankAnswers::ask(const agents::Request& request, int rank, Make make) {
   const std::lock_guard lock(mutex_);
-  Question question{number, rank, std::move(make)};
-  std::erase_if(questions_, [&](const Question& other) { return other.number != number; });
+  Question question{request.number, rank, request.kind, std::move(make)};
+  std::erase_if(questions_, [&](const Question& other) {
+    const bool is_old = other.kind == request.kind && other.number != request.number;
+    if (is_old) keep(other, "");
+    return is_old;
+  });
   if (!thread_.joinable()) {
     try {
       thread_ = thread_without_signals([this] { make_answers(); });
@@ -60,7 +64,7 @@ void RankAnswers::ask(std::uint32_t number, int rank, Make make) {
 
 void RankAnswers::answer(std::uint32_t number, int rank, std::string bytes) {
   const std::lock_guard lock(mutex_);
-  keep({number, rank, {}}, std::move(bytes));
+  keep({.number = number, .rank = rank, .make = {}}, std::move(bytes));
 }
 
 void RankAnswers::keep(const Question& question, std::string bytes) {

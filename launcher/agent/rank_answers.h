@@ -32,9 +32,9 @@ class RankAnswers {
   RankAnswers(const RankAnswers&) = delete;
   RankAnswers& operator=(const RankAnswers&) = delete;
 
-  // Of rank `rank`, for the request of that number. An answer that throws is empty. Questions of an earlier
-  // request are dropped: nobody waits for them.
-  void ask(std::uint32_t number, int rank, Make make);
+  // Of rank `rank`, for that request. An answer that throws is empty. Questions of an earlier request of this
+  // kind are not asked any more: their answers are empty.
+  void ask(const agents::Request& request, int rank, Make make);
   // One that is there already.
   void answer(std::uint32_t number, int rank, std::string bytes);
 
@@ -47,6 +47,7 @@ class RankAnswers {
   struct Question {
     std::uint32_t number = 0;
     int rank = 0;
+    agents::RequestKind kind = agents::RequestKind::stacks;
     Make make;
   };
   struct Answer {

@@ -43,7 +43,7 @@ double cpu_seconds_of(pid_t process) {
 }  // namespace
 
 void RankObserver::use(SealedMemory page) {
-  page_ = std::move(page);
+  page_ = std::make_shared<const SealedMemory>(std::move(page));
   spans_from_ = 0;
   points_from_.clear();
   told_plans_ = {};
@@ -82,6 +82,8 @@ void RankObserver::read_page(Time now) {
   if (!reading) return;
   spans_from_ = reading->spans_written;
   state_.has_training = true;
+  state_.generation = reading->generation;
+  state_.generation_since_ns = reading->generation_since_ns;
   state_.step = reading->step;
   state_.total_steps = reading->total_steps;
   state_.samples_per_step = reading->samples_per_step;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ class RankObserver {
 
   // The process has sent another page; what it had told of the one before is over.
   void use(SealedMemory page);
+  // Null: there is none.
+  const std::shared_ptr<const SealedMemory>& page() const { return page_; }
   // Looks at the page, and at `process` if that is not 0.
   void look(pid_t process, Time now);
   bool has_more() const { return !spans_.empty() || points_ > 0 || !routes_.empty() || is_new_; }
@@ -39,7 +42,7 @@ class RankObserver {
   void note_routes(const std::vector<CountedRoute>& routes, Time now);
 
   int rank_;
-  std::optional<SealedMemory> page_;
+  std::shared_ptr<const SealedMemory> page_;
   std::uint64_t spans_from_ = 0;
   std::vector<std::uint64_t> points_from_;  // by curve
   agents::Observed state_;                  // without history

@@ -149,20 +149,25 @@ void JobActions::begin_timeline(EventFeed& feed, Time now) {
           agents::timeline_request_text({awaited_->first, awaited_->last, awaited_->file}), now);
 }
 
-// Of living ranks.
+// Of living ranks; spares have no steps.
 void JobActions::request(Inquiry inquiry, agents::RequestKind kind, std::string text, Time now) {
   std::map<int, int> asked = ranks_;
   std::erase_if(asked, [this](const auto& each) { return ended_.contains(each.first); });
+  if (kind == agents::RequestKind::timeline)
+    for (const json& rank : surroundings_.ranks())
+      if (!rank.contains("rank")) asked.erase(rank.at("worker").get<int>());
   const agents::Request request = requests_.begin(kind, std::move(text), asked, now);
   pending_[inquiry] = request.number;
   surroundings_.tell(request);
 }
 
 std::string JobActions::timeline_answer(const RankReplies& replies) {
+  std::map<int, std::string> names;
+  for (const json& rank : surroundings_.ranks()) names[rank.at("worker").get<int>()] = rank.at("name");
   std::vector<std::string> refusals;
   for (const auto& [rank, words] : replies.by_rank)
-    if (!words.empty()) refusals.push_back(fmt::format("rank {}: {}", rank, words));
-  for (const int rank : replies.silent) refusals.push_back(fmt::format("rank {} does not answer", rank));
+    if (!words.empty()) refusals.push_back(fmt::format("{}: {}", names[rank], words));
+  for (const int rank : replies.silent) refusals.push_back(fmt::format("{} does not answer", names[rank]));
   const Timeline timeline = *awaited_;
   if (refusals.size() == replies.by_rank.size() + replies.silent.size()) {
     awaited_.reset();

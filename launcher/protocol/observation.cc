@@ -109,8 +109,10 @@ CountedRoute get_route(Reader& reader) {
 }
 
 void put_training(Writer& writer, const Observed& message) {
-  for (const std::uint64_t number : {message.step, message.total_steps, message.samples_per_step})
+  for (const std::uint64_t number :
+       {message.generation, message.step, message.total_steps, message.samples_per_step})
     writer.put(number);
+  writer.put(message.generation_since_ns);
   writer.put(message.phase);
   writer.put(message.phase_since_ns);
   writer.put_count(message.spans.size());
@@ -147,8 +149,10 @@ Observed::Curve get_curve(Reader& reader) {
 }
 
 void get_training(Reader& reader, Observed& message) {
-  for (std::uint64_t* number : {&message.step, &message.total_steps, &message.samples_per_step})
+  for (std::uint64_t* number :
+       {&message.generation, &message.step, &message.total_steps, &message.samples_per_step})
     *number = reader.get<std::uint64_t>();
+  message.generation_since_ns = reader.get<std::int64_t>();
   message.phase = get_phase(reader);
   message.phase_since_ns = reader.get<std::int64_t>();
   message.spans = reader.get_list<Observed::Span>(kSpanBytes, get_span);

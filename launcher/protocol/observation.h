@@ -49,7 +49,9 @@ struct Observed {
   std::int64_t clock_offset_ns = 0;  // to rank 0's; 0: not known
   std::uint64_t resident_bytes = 0;
   double cpu_seconds = 0;
-  bool has_training = false;  // else the rest is unknown
+  bool has_training = false;             // else the rest is unknown
+  std::uint64_t generation = 0;          // of an elastic job: the rank is of it
+  std::int64_t generation_since_ns = 0;  // spans before are of another one; 0: of none
   std::uint64_t step = 0;
   std::uint64_t total_steps = 0;
   std::uint64_t samples_per_step = 0;

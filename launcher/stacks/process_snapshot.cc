@@ -42,7 +42,8 @@ bool ends(pid_t process, pid_t thread) {
   return !facts || has_ended(*facts);
 }
 
-void read_stack(pid_t process, ProcessSnapshot::Thread& thread, std::size_t most, Failures& failures) {
+void read_stack(pid_t process, ProcessSnapshot::Thread& thread, std::size_t most, Failures& failures,
+                const std::function<void()>& at_stop) {
   const bool in_kernel = thread.facts.state == 'D';
   const StoppedThread stopped(thread.facts.id, in_kernel ? kUntilStoppedInKernel : kUntilStopped);
   switch (stopped.error()) {
@@ -55,12 +56,13 @@ void read_stack(pid_t process, ProcessSnapshot::Thread& thread, std::size_t most
     case ENOTSUP: ++failures.other_machine; return;
     default: failures.refused += ends(process, thread.facts.id) ? 0 : 1; return;
   }
+  if (thread.facts.id == process) at_stop();
   thread.registers = stopped.registers();
   thread.stack = stopped.stack(most);
   thread.is_read = true;
 }
 
-void read_stacks(ProcessSnapshot& snapshot) {
+void read_stacks(ProcessSnapshot& snapshot, const std::function<void()>& at_stop) {
   Failures failures;
   const auto until = Clock::now() + kLongest;
   const std::size_t most =
@@ -68,7 +70,7 @@ void read_stacks(ProcessSnapshot& snapshot) {
   for (ProcessSnapshot::Thread& thread : snapshot.threads) {
     if (has_ended(thread.facts)) continue;
     if (Clock::now() < until) {
-      read_stack(snapshot.process, thread, most, failures);
+      read_stack(snapshot.process, thread, most, failures, at_stop);
     } else {
       ++failures.too_late;
     }
@@ -87,7 +89,7 @@ void read_stacks(ProcessSnapshot& snapshot) {
 }  // namespace
 
 // The thread that traces ends here. So nothing stays traced, also what could not be stopped.
-ProcessSnapshot snapshot_of(pid_t process, bool with_stacks) {
+ProcessSnapshot snapshot_of(pid_t process, bool with_stacks, const std::function<void()>& at_stop) {
   ProcessSnapshot snapshot{
       .process = process, .mappings = text_of_file(fmt::format("/proc/{}/maps", process)), .threads = {}};
   const std::vector<pid_t> threads = threads_of(process);
@@ -103,7 +105,7 @@ ProcessSnapshot snapshot_of(pid_t process, bool with_stacks) {
     snapshot.notes.push_back(fmt::format("process {} has ended", process));
     return snapshot;
   }
-  if (with_stacks) std::thread(read_stacks, std::ref(snapshot)).join();
+  if (with_stacks) std::thread(read_stacks, std::ref(snapshot), std::cref(at_stop)).join();
   return snapshot;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ struct ProcessSnapshot {
 };
 
 // Stops one thread after the other, each for the time of a copy. Threads beyond 512 are left out. Takes half
-// a second at most, also where threads cannot be stopped. `with_stacks`: else nothing is stopped.
-ProcessSnapshot snapshot_of(pid_t process, bool with_stacks);
+// a second at most, also where threads cannot be stopped. `with_stacks`: else nothing is stopped. `at_stop`
+// is called while the main thread stands still, by another thread; not at all if it cannot be stopped.
+ProcessSnapshot snapshot_of(
+    pid_t process, bool with_stacks, const std::function<void()>& at_stop = [] {});
 
 }  // namespace rueda

@@ -56,10 +56,48 @@ bool runs_python(const Frames& frames) {
                              [](std::string_view frame) { return frame.starts_with("_PyEval_EvalFrame"); });
 }
 
+// Purpose: asks the main thread for its Python stack, and notes what the process does at that moment. Lives
+// for one answer.
+class MainThread {
+ public:
+  // `python`: null where it is not known.
+  MainThread(pid_t process, PythonStacks* python, const MomentReader& moment)
+      : process_(process), python_(python), read_moment_(moment) {
+    if (python_ != nullptr) problem_ = python_->prepare(process_);
+  }
+
+  // While it stands still.
+  void look_at_stop() {
+    was_stopped_ = true;
+    moment = read_moment_();
+    if (python_ != nullptr && problem_.empty()) is_sent_ = python_->send(process_);
+  }
+
+  // Where it was not stopped, it may have gone on between the two looks.
+  PythonStacks::Answer ask() {
+    if (python_ != nullptr && problem_.empty() && is_sent_) return python_->take(process_, kMainThread);
+    if (!was_stopped_) moment = read_moment_();
+    if (python_ == nullptr || !problem_.empty()) return {.frames = {}, .problem = problem_};
+    PythonStacks::Answer answer = python_->ask(process_, kMainThread);
+    if (!answer.frames.empty() && moment != read_moment_()) moment.reset();
+    return answer;
+  }
+
+  std::optional<TrainingMoment> moment;
+
+ private:
+  const pid_t process_;
+  PythonStacks* const python_;
+  const MomentReader& read_moment_;
+  std::string problem_;
+  bool was_stopped_ = false, is_sent_ = false;
+};
+
 // Purpose: puts the answer together. Lives for one process.
 class Answer {
  public:
-  explicit Answer(ProcessSnapshot snapshot) : snapshot_(std::move(snapshot)) {
+  Answer(ProcessSnapshot snapshot, const MainThread& main)
+      : snapshot_(std::move(snapshot)), moment_(main.moment) {
     for (const ProcessSnapshot::Thread& thread : snapshot_.threads)
       threads_.push_back({{"id", thread.facts.id},
                           {"name", thread.facts.name},
@@ -67,9 +105,7 @@ class Answer {
                           {"waits", thread.facts.waits}});
   }
 
-  bool is_empty() const { return snapshot_.threads.empty(); }
-
-  void ask_main_thread(PythonStacks& python) { ask(python, 0, kMainThread); }
+  void take_main_thread(PythonStacks::Answer answer) { take(std::move(answer), 0); }
 
   void add_native() {
     const std::map<pid_t, Frames> frames = unwind(snapshot_);
@@ -83,7 +119,7 @@ class Answer {
     const auto until = std::chrono::steady_clock::now() + kOtherThreads;
     for (std::size_t i = 1; i < threads_.size() && std::chrono::steady_clock::now() < until; ++i)
       if (threads_[i].contains("frames") && runs_python(threads_[i].at("frames").get<Frames>()))
-        ask(python, i, kOtherThread);
+        take(python.ask(threads_[i].at("id").get<pid_t>(), kOtherThread), i);
   }
 
   // Without the last threads, if all are too long.
@@ -105,8 +141,7 @@ class Answer {
   }
 
  private:
-  void ask(PythonStacks& python, std::size_t index, std::chrono::milliseconds limit) {
-    PythonStacks::Answer answer = python.ask(threads_[index].at("id").get<pid_t>(), limit);
+  void take(PythonStacks::Answer answer, std::size_t index) {
     if (!answer.problem.empty()) note("no Python stack: " + answer.problem);
     if (!answer.frames.empty()) threads_[index]["python"] = std::move(answer.frames);
   }
@@ -117,24 +152,32 @@ class Answer {
   }
 
   std::string dump(const Frames& notes) const {
-    return json{{"process", snapshot_.process}, {"threads", threads_}, {"notes", notes}}.dump(
-        -1, ' ', false, json::error_handler_t::replace);
+    json answer{{"process", snapshot_.process}, {"threads", threads_}, {"notes", notes}};
+    if (moment_) answer["phase"] = static_cast<int>(moment_->phase);
+    if (moment_) answer["step"] = moment_->step;
+    return answer.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
   ProcessSnapshot snapshot_;
+  const std::optional<TrainingMoment> moment_;
   json threads_ = json::array();
 };
 
 }  // namespace
 
-std::string stacks_of(pid_t process, const std::shared_ptr<PythonStacks>& python) {
-  ProcessSnapshot snapshot = snapshot_of(process, has_native_stacks());
+// Its signal waits for the main thread to go on, so that both stacks are of one moment.
+std::string stacks_of(pid_t process, const std::shared_ptr<PythonStacks>& python,
+                      const MomentReader& moment) {
+  const bool knows_python = python && python->process() == process;
+  MainThread main(process, knows_python ? python.get() : nullptr, moment);
+  ProcessSnapshot snapshot = snapshot_of(process, has_native_stacks(), [&] { main.look_at_stop(); });
   if (!has_native_stacks())
     snapshot.notes.push_back("this build has no native stacks: it was made without libdw");
-  const bool knows_python = python && python->process() == process;
-  Answer answer(std::move(snapshot));
-  if (answer.is_empty()) return answer.text();
-  if (knows_python) answer.ask_main_thread(*python);
+  const bool is_there = !snapshot.threads.empty();
+  PythonStacks::Answer of_python = is_there ? main.ask() : PythonStacks::Answer();
+  Answer answer(std::move(snapshot), main);
+  if (!is_there) return answer.text();
+  answer.take_main_thread(std::move(of_python));
   answer.add_native();
   if (knows_python) answer.ask_python_threads(*python);
   return answer.text();

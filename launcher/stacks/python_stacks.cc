@@ -168,7 +168,6 @@ std::string PythonStacks::problem_before(pid_t thread) {
 // Empty: its text is there.
 std::string PythonStacks::problem_after(pid_t thread, std::chrono::milliseconds limit) {
   const auto until = Clock::now() + limit;
-  asked_ = thread;
   Handler handler = handler_of(thread);
   while (handler != Handler::wrote && handler != Handler::ended && Clock::now() < until) {
     std::this_thread::sleep_for(kPause);
@@ -187,16 +186,30 @@ std::string PythonStacks::problem_after(pid_t thread, std::chrono::milliseconds 
 }
 
 // The process writes where the file's shared position is.
-PythonStacks::Answer PythonStacks::ask(pid_t thread, std::chrono::milliseconds limit) {
-  if (std::string problem = problem_before(thread); !problem.empty())
-    return {.frames = {}, .problem = std::move(problem)};
+std::string PythonStacks::prepare(pid_t thread) {
+  if (std::string problem = problem_before(thread); !problem.empty()) return problem;
   if (::ftruncate(file_.number(), 0) != 0 || ::lseek(file_.number(), 0, SEEK_SET) != 0)
-    return {.frames = {}, .problem = "its file for stacks cannot be used"};
-  if (::syscall(SYS_tgkill, process_, thread, signal_) != 0)
-    return {.frames = {}, .problem = fmt::format("thread {} has ended", thread)};
+    return "its file for stacks cannot be used";
+  return "";
+}
+
+bool PythonStacks::send(pid_t thread) {
+  if (::syscall(SYS_tgkill, process_, thread, signal_) != 0) return false;
+  asked_ = thread;
+  return true;
+}
+
+PythonStacks::Answer PythonStacks::take(pid_t thread, std::chrono::milliseconds limit) {
   if (std::string problem = problem_after(thread, limit); !problem.empty())
     return {.frames = {}, .problem = std::move(problem)};
   return {.frames = frames_of_faulthandler(text()), .problem = ""};
+}
+
+PythonStacks::Answer PythonStacks::ask(pid_t thread, std::chrono::milliseconds limit) {
+  if (std::string problem = prepare(thread); !problem.empty())
+    return {.frames = {}, .problem = std::move(problem)};
+  if (!send(thread)) return {.frames = {}, .problem = fmt::format("thread {} has ended", thread)};
+  return take(thread, limit);
 }
 
 }  // namespace rueda

@@ -36,6 +36,12 @@ class PythonStacks {
   // Of one thread; waits for that time at most. A thread without Python has no frames.
   Answer ask(pid_t thread, std::chrono::milliseconds limit);
 
+  // The parts of ask(). The problem in words; empty: the thread may get its signal.
+  std::string prepare(pid_t thread);
+  // False where it has ended. A thread that stands still writes its stack as soon as it goes on.
+  bool send(pid_t thread);
+  Answer take(pid_t thread, std::chrono::milliseconds limit);
+
  private:
   // What a thread has done with its signal.
   enum class Handler { runs, wrote, wrote_nothing, ended };

@@ -52,6 +52,11 @@ bool all_over(const std::map<int, RankView>& ranks) {
   return !ranks.empty() && count(ranks, RankState::ended) + count(ranks, RankState::lost) == ranks.size();
 }
 
+bool may_train(const RankView& rank) {
+  const bool lives = rank.state == RankState::starting || rank.state == RankState::running;
+  return lives && (rank.observed.has_training || !rank.is_heard);
+}
+
 std::string name_of(RankState state) {
   constexpr std::array<std::string_view, 4> kNames{"starting", "running", "ended", "lost"};
   return std::string(kNames[static_cast<std::size_t>(state)]);

@@ -62,6 +62,8 @@ struct Analysis {
 // Moments stay on rank 0's clock.
 Analysis analysis_of(const std::deque<CommonWait>& waits);
 
+// An agent may not have told of its training yet.
+bool may_train(const RankView& rank);
 std::string name_of(RankState state);
 std::size_t count(const std::map<int, RankView>& ranks, RankState state);
 // None of them is starting or running.

@@ -31,12 +31,6 @@ bool is_sane(const agents::Observed::Span& span) {
   return span.begin_ns > -kFarthest && span.end_ns < kFarthest && span.begin_ns <= span.end_ns;
 }
 
-// An agent may not have told of it yet.
-bool may_train(const RankView& rank) {
-  const bool lives = rank.state == RankState::starting || rank.state == RankState::running;
-  return lives && (rank.observed.has_training || !rank.is_heard);
-}
-
 }  // namespace
 
 std::int64_t JobView::job_ns(Time now) const {
@@ -52,68 +46,6 @@ void JobView::note_event(std::string kind, int rank, std::string text, Time now)
   if (events_.size() <= kMostEvents) return;
   events_.pop_front();
   news_.events_told -= std::min<std::size_t>(1, news_.events_told);
-}
-
-void JobView::add_host(const std::string& name) {
-  hosts_.push_back({.name = name, .load = {}, .before = {}});
-  news_.job = true;
-}
-
-void JobView::add_rank(int rank, int host) {
-  ranks_[rank].host = host;
-  expect_ranks();
-  news_.job = true;
-}
-
-void JobView::started(int rank, int host, int process) {
-  RankView& about = ranks_[rank];
-  about.host = host;
-  about.process = process;
-  if (about.state == RankState::starting) about.state = RankState::running;
-  expect_ranks();
-  news_.job = true;
-}
-
-void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) {
-  RankView& about = ranks_[rank];
-  if (about.state == RankState::ended || about.state == RankState::lost) return;
-  about.state = is_lost ? RankState::lost : RankState::ended;
-  about.words = words;
-  expect_ranks();
-  curves_.note_end(rank);
-  if (is_lost) {
-    ++membership_.lost;
-    note_event("lost", rank, words, now);
-  }
-  news_.job = true;
-}
-
-void JobView::generation(std::uint64_t number, const std::set<int>& members, Time now) {
-  if (number == membership_.generation && members == membership_.members) return;
-  if (members.empty()) return;
-  const std::set<int> before = std::exchange(membership_.members, members);
-  const bool is_first = before.empty();
-  for (const int rank : members) {
-    if (is_first || before.contains(rank)) continue;
-    ++membership_.joined;
-    note_event("joined", rank, fmt::format("worker {} has joined", rank), now);
-  }
-  if (!is_first)
-    note_event("generation", -1, fmt::format("generation {} has {} ranks", number, members.size()), now);
-  membership_.generation = number;
-  expect_ranks();
-  follow_rank_0();
-  news_.job = true;
-}
-
-// Offsets are to the clock of the present rank 0; times of the one before cannot be compared with it.
-void JobView::follow_rank_0() {
-  const int host = ranks_[*membership_.members.begin()].host;
-  if (host == clock_.host_of_rank_0()) return;
-  take_shown();
-  times_.begin_anew();
-  take_shown();
-  clock_.put_rank_0_on(host);
 }
 
 void JobView::job_ended(int exit_status, Time now) {
@@ -137,7 +69,8 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   rank.observed.has_training = news.has_training;
   if (changed) expect_ranks();
   hear_spans(news.rank, news, now);
-  for (const agents::Observed::Curve& curve : news.curves) curves_.add(news.rank, curve, now);
+  if (const int number = rank_of(news.rank); number >= 0)
+    for (const agents::Observed::Curve& curve : news.curves) curves_.add(number, curve, now);
   if (news.has_training) rank.plans.hear(news);
   news_.plan = news_.plan || !news.routes.empty();
   if (news.failure != rank.observed.failure) tell_failure(news.rank, news.failure, now);
@@ -158,10 +91,15 @@ void JobView::tell_failure(int rank, const std::string& words, Time now) {
 void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
   const int host = ranks_.at(rank).host;
   const bool sets_pace = rank == pace_rank();
+  const bool is_present = is_in_generation(rank, news);
   for (const agents::Observed::Span& span : news.spans) {
     if (!is_sane(span)) continue;
     const RankSpan own{span.phase, span.step, clock_.common_time(host, span.begin_ns, news.clock_offset_ns),
                        clock_.common_time(host, span.end_ns, news.clock_offset_ns)};
+    if (!is_present || span.begin_ns < news.generation_since_ns) {
+      times_.show_alone(rank, own);
+      continue;
+    }
     if (sets_pace) pace_.add(rank, span.step, span.begin_ns);
     times_.add(rank, own, now);
   }
@@ -199,26 +137,6 @@ int JobView::pace_rank() const {
   const auto found = std::ranges::find_if(
       ranks_, [&](const auto& each) { return may_train(each.second) && rank_of(each.first) >= 0; });
   return found == ranks_.end() ? -1 : found->first;
-}
-
-int JobView::rank_of(int worker) const {
-  const std::set<int>& members = membership_.members;
-  if (members.empty()) return worker;
-  const auto found = members.find(worker);
-  return found == members.end() ? -1 : static_cast<int>(std::distance(members.begin(), found));
-}
-
-std::string JobView::name_of_rank(int worker) const {
-  const int rank = rank_of(worker);
-  if (rank < 0) return fmt::format("worker {}", worker);
-  return rank == worker ? fmt::format("rank {}", rank) : fmt::format("rank {} (worker {})", rank, worker);
-}
-
-void JobView::expect_ranks() {
-  std::set<int> expected;
-  for (const auto& [number, rank] : ranks_)
-    if (may_train(rank) && rank_of(number) >= 0) expected.insert(number);
-  times_.expect(std::move(expected));
 }
 
 // In time of the job from here on.
@@ -270,7 +188,7 @@ void JobView::tell_straggler(Time now) {
 Culprit JobView::stopped_by() const {
   Culprit culprit;
   for (const auto& [number, rank] : ranks_) {
-    if (rank.state != RankState::running || !rank.observed.has_training) continue;
+    if (rank.state != RankState::running || !rank.observed.has_training || rank_of(number) < 0) continue;
     if (rank.observed.phase == Phase::wait || culprit.rank >= 0) continue;
     culprit = {number, std::string(name_of(rank.observed.phase)), name_of_rank(number)};
   }
@@ -284,7 +202,7 @@ void JobView::look_for_stall(Time now) {
   stall_.looked = now;
   bool some_wait = false, some_save = false;
   for (const auto& [number, rank] : ranks_) {
-    if (rank.state != RankState::running || !rank.observed.has_training) continue;
+    if (rank.state != RankState::running || !rank.observed.has_training || rank_of(number) < 0) continue;
     const Phase phase = rank.observed.phase;
     some_wait = some_wait || phase == Phase::wait;
     some_save = some_save || phase == Phase::evaluation || phase == Phase::checkpoint;
@@ -300,25 +218,26 @@ void JobView::look_for_stall(Time now) {
   if (!std::exchange(stall_.is_told, true)) note_event("stall", line_.culprit.rank, in_words(line_), now);
 }
 
-// Steps, speed and the end that follow from them. A worker that joins an elastic job may count from 0.
+// Steps, speed and the end that follow from them. While a generation begins, its ranks may not have told
+// anything yet: then the steps stay as they were.
 void JobView::measure(Time now) {
-  Progress progress;
-  bool first = true;
+  std::optional<Progress> heard;
   double samples = 0;
-  line_.has_steps = false;
   for (const auto& [number, rank] : ranks_) {
     const agents::Observed& news = rank.observed;
     const bool counts = rank.state == RankState::running || all_over(ranks_);
-    if (!news.has_training || !counts || rank_of(number) < 0 ||
+    if (!news.has_training || !counts || !is_in_generation(number, news) ||
         (news.step == 0 && news.total_steps == 0 && news.phase == Phase::other))
       continue;
-    line_.has_steps = true;
-    const bool is_first = std::exchange(first, false);
-    if (is_first || (facts_.elastic ? news.step > progress.step : news.step < progress.step))
-      progress.step = news.step;
-    progress.total = std::max(progress.total, news.total_steps);
+    if (!heard) heard = {.step = news.step};
+    heard->step = std::min(heard->step, news.step);
+    heard->total = std::max(heard->total, news.total_steps);
     samples += static_cast<double>(news.samples_per_step);
   }
+  const bool begins = facts_.elastic && !heard && line_.has_steps;
+  if (begins) heard = {.step = line_.progress.step, .total = line_.progress.total};
+  line_.has_steps = heard.has_value();
+  Progress progress = heard.value_or(Progress{});
   progress.step_ms = pace_.step_ms();
   if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
   if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_)) {

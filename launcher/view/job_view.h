@@ -100,13 +100,14 @@ class JobView {
   void hear_spans(int rank, const agents::Observed& news, Time now);
   int pace_rank() const;
   // "rank 2 (worker 5)": a worker of an elastic job keeps its number, and may have another rank. "worker 5"
-  // has none at present.
+  // has none at present, nor has "worker 6, a spare".
   std::string name_of_rank(int worker) const;
   // In the present generation; -1: none.
   int rank_of(int worker) const;
+  // It counts its steps as all ranks of the present generation do.
+  bool is_in_generation(int worker, const agents::Observed& news) const;
   nlohmann::json late_as_json() const;
   std::vector<const RankPlans*> plans() const;
-  void follow_rank_0();
   void expect_ranks();
   void analyse(Time now);
   void take_shown();

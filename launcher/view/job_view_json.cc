@@ -102,16 +102,18 @@ std::string metrics_of(const std::vector<HostView>& hosts) {
          gpu_used.text() + gpu_celsius.text();
 }
 
-std::string metrics_of(const std::map<int, RankView>& ranks) {
+// By rank of the present generation.
+std::string metrics_of(const std::map<int, const RankView*>& ranks) {
   Family steps("rueda_job_rank_step", "Steps that a rank has ended.", "gauge");
   Family resident("rueda_job_rank_resident_bytes", "Memory of a rank's process.", "gauge");
   Family cpu("rueda_job_rank_cpu_seconds_total", "Processor time of a rank's process.", "counter");
   for (const auto& [number, rank] : ranks) {
-    if (!rank.is_heard) continue;
+    if (!rank->is_heard) continue;
     const std::string labels = fmt::format("{{rank=\"{}\"}}", number);
-    if (rank.observed.has_training) steps.add(labels, static_cast<double>(rank.observed.step));
-    resident.add(labels, static_cast<double>(rank.observed.resident_bytes));
-    cpu.add(labels, rank.observed.cpu_seconds);
+    const agents::Observed& news = rank->observed;
+    if (news.has_training) steps.add(labels, static_cast<double>(news.step));
+    resident.add(labels, static_cast<double>(news.resident_bytes));
+    cpu.add(labels, news.cpu_seconds);
   }
   return steps.text() + resident.text() + cpu.text();
 }
@@ -196,9 +198,11 @@ json JobView::operations(Time now) const {
   json list = json::array();
   const double limit = std::max(kStillFor, kStillSteps * line_.progress.step_ms * 1e-3);
   for (const auto& [number, rank] : ranks_) {
-    if (membership_.is_over || !is_in_phase(rank) || phase_seconds(rank, now) <= limit) continue;
+    if (membership_.is_over || rank_of(number) < 0 || !is_in_phase(rank) || phase_seconds(rank, now) <= limit)
+      continue;
     list.push_back(
-        {{"rank", number},
+        {{"rank", rank_of(number)},
+         {"name", name_of_rank(number)},
          {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase), phase_seconds(rank, now))},
          {"in_flight", json::array()}});
   }
@@ -283,7 +287,9 @@ json JobView::everything(Time now) const {
 }
 
 json JobView::rank_status(int number, const RankView& rank, Time now) const {
-  json entry = rueda::as_json(number, rank);
+  json entry = rueda::as_json(rank_of(number), rank);
+  if (rank_of(number) < 0) entry.erase("rank");
+  entry["worker"] = number;
   entry["host"] = hosts_.at(static_cast<std::size_t>(rank.host)).name;
   entry["name"] = name_of_rank(number);
   if (!rank.is_heard) return entry;
@@ -325,11 +331,15 @@ std::string JobView::metrics() const {
   }
   Family late("rueda_job_rank_late_seconds", "Mean lateness of a rank, of a step.", "gauge");
   for (const LateRank& rank : analysed_.analysis.lateness.ranks)
-    late.add(fmt::format("{{rank=\"{}\"}}", rank.rank), rank.late_ms * 1e-3);
+    if (const int number = rank_of(rank.rank); number >= 0)
+      late.add(fmt::format("{{rank=\"{}\"}}", number), rank.late_ms * 1e-3);
+  std::map<int, const RankView*> by_rank;
+  for (const auto& [number, rank] : ranks_)
+    if (rank_of(number) >= 0) by_rank[rank_of(number)] = &rank;
   Family scalars("rueda_job_scalar", "Last value of a curve.", "gauge");
   for (const auto& [tag, value] : curves_.last_values())
     scalars.add(fmt::format("{{tag=\"{}\"}}", label_value(tag)), value);
-  return text + late.text() + scalars.text() + metrics_of(ranks_) + metrics_of(hosts_) +
+  return text + late.text() + scalars.text() + metrics_of(by_rank) + metrics_of(hosts_) +
          metrics_of(sums_of(plans()));
 }
 

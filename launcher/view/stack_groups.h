@@ -12,17 +12,19 @@ namespace rueda {
 
 // Purpose: ranks whose main threads are at the same place. A plain value.
 struct StackGroup {
-  std::vector<int> ranks;           // ascending
+  std::vector<int> workers;         // ascending
+  bool is_spare = false;            // they have no ranks
   bool is_python = false;           // the frames are those of Python
   std::vector<std::string> frames;  // the innermost first; empty: not known
 };
 
-// Of ranks as in stacks_of_ranks(): the smallest group first. Ranks with Python are compared by that.
+// Of "ranks" as in stacks_of_ranks(): the smallest group first, spares last. Ranks with Python are compared
+// by that.
 std::vector<StackGroup> stack_groups(const nlohmann::json& ranks);
 
-// {"groups", "ranks", "silent", "notes"} of the answers of ranks. Each one should be what launcher/stacks
+// {"groups", "ranks", "silent", "notes"} of the answers of workers. Each one should be what launcher/stacks
 // tells of a process; of another text the note says that. `silent` have not answered. `known`: "ranks" of
-// JobView::status(), for names, phases and steps.
+// JobView::status(), for ranks and names. A spare has no "rank". "silent" are names.
 nlohmann::json stacks_of_ranks(const std::map<int, std::string>& answers, const std::vector<int>& silent,
                                const nlohmann::json& known);
 

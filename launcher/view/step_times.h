@@ -71,6 +71,8 @@ class StepTimes {
   void expect(int ranks);  // those from 0 on
   // The next span of a rank. Those of a rank come in their order.
   void add(int rank, const RankSpan& span, Time now);
+  // One that belongs to no step.
+  void show_alone(int rank, const RankSpan& span) { shown_.push_back({rank, span}); }
   // A rank has ended: it is not waited for any more.
   void act(Time now);
   // Times are of another clock from now on.

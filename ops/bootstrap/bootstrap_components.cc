@@ -272,6 +272,7 @@ void use_files_of_generation(Config& config, std::uint64_t generation) {
 // The generation is part of the name under which rank 0 is found.
 void join_generation(RuntimeComponents& components, ElasticWorker& worker, const Generation& generation) {
   components.elastic = true;
+  components.generation = generation.number;
   use_files_of_generation(components.config, generation.number);
   components.rank = worker.rank_in(generation);
   components.size = generation.workers.count();

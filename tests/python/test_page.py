@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -28,8 +29,8 @@ def own_folder(tmp_path):
 class Job:
     """ruedarun with a page, and what its line on stderr says."""
 
-    def __init__(self, ranks, *command, options=("--page", "0")):
-        self.process = subprocess.Popen([BIN / "ruedarun", *map(str, options), "-np", str(ranks), *map(str, command)], env=ENVIRONMENT,
+    def __init__(self, ranks, *command, options=("--page", "0"), **settings):
+        self.process = subprocess.Popen([BIN / "ruedarun", *map(str, options), "-np", str(ranks), *map(str, command)], env=ENVIRONMENT | settings,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.first = ""
         if "--page" in options:
@@ -44,6 +45,11 @@ class Job:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         connection.request("GET", f"{path}?token={self.token}" if token else path, headers=headers)
         return connection.getresponse()
+
+    def post(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("POST", f"{path}?token={self.token}", headers={"Origin": f"http://127.0.0.1:{self.port}"})
+        return json.loads(connection.getresponse().read())
 
     def end(self):
         out, err = self.process.communicate(timeout=60)
@@ -416,3 +422,71 @@ def test_a_job_that_does_not_answer_is_named():
             assert f"the job of process {frozen.process.pid} does not answer" in said.stderr and other.token in said.stdout
         finally:
             os.kill(frozen.process.pid, signal.SIGCONT)
+
+
+def test_the_late_rank_of_a_later_generation_is_named():
+    """Worker 3 takes the place of a killed one, and is rank 2 from then on. Workers have other numbers than ranks, and one waits as a spare."""
+    options = ("--page", "0", "--min-np", "2", "--spares", "1")
+    with Job(3, BIN / "elastic_training", 400, 1_000_000, 0.01, options=options, LATE_WORKER="3") as job:
+        answer = job.get("/events")
+        job_facts, steps, late = {}, [], {}
+
+        def hears(is_so):
+            def hear(name, data):
+                if name == "job":
+                    job_facts.update(data)
+                if "late" in data:
+                    late.update(data["late"])
+                steps.extend([data["progress"]["step"]] if "progress" in data else [])
+                return is_so(data)
+            return hear
+
+        def has_all(_):
+            running = job_facts.get("ranks") and all(rank["state"] == "running" for rank in job_facts["ranks"])
+            return running and job_facts["spares"] == 1 and len(late.get("ranks", ())) == len(job_facts["ranks"]) == 3 and late["steps"] > 20
+
+        for generation, (killed, lost) in enumerate(((1, 1), (0, 2)), 1):
+            assert first_event(answer, 60, hears(has_all)), (job_facts, late)
+            first = job_facts["generation"]
+            os.kill(job_facts["ranks"][killed]["process"], signal.SIGKILL)
+            assert first_event(answer, 30, hears(lambda _: job_facts["lost"] == lost))
+            assert first_event(answer, 30, hears(lambda _: job_facts["generation"] > first))
+            late.clear()
+            assert first_event(answer, 60, hears(has_all)), (generation, job_facts, late)
+            slow = 3 - generation  # its rank now
+            assert first_event(answer, 60, hears(lambda data, slow=slow: f"waiting for rank {slow} (worker 3)" in data.get("line", {}).get("text", ""))), (
+                job_facts, late)
+            assert {rank["rank"] for rank in late["ranks"]} == {0, 1, 2}
+            worst = max(late["ranks"], key=lambda rank: rank["late_ms"])
+            assert worst["rank"] == slow and 15 < worst["late_ms"] < 60 and late["what_if"][0]["rank"] == slow, late
+        assert steps == sorted(steps) and steps[-1] > 60, "they go on"
+        names = {rank["name"]: rank.get("rank") for rank in json.loads(job.get("/status").read())["ranks"]}
+        members = {name: rank for name, rank in names.items() if rank is not None}
+        assert set(members.values()) == {0, 1, 2} and members["rank 1 (worker 3)"] == 1, names
+        assert sorted(name for name in names if name not in members)[:2] == ["worker 0", "worker 1"], names
+        assert sum(name.endswith(", a spare") for name in names) == 1, names
+        counted = [rank["step"] for rank in json.loads(job.get("/status").read())["ranks"] if "rank" in rank]
+        assert max(counted) - min(counted) <= 1, "all count from the same step"
+        metrics = job.get("/metrics").read().decode()
+        assert {line.split('"')[1] for line in metrics.splitlines() if line.startswith("rueda_job_rank_")} == {"0", "1", "2"}, metrics
+        stacks = job.post("/stacks")
+        assert stacks["text"].startswith("3 ranks: the main threads are at "), stacks["text"]
+        assert sorted(rank for group in stacks["groups"] for rank in group["ranks"]) == [0, 1, 2]
+        assert [group["name"].endswith(", a spare") for group in stacks["groups"] if not group["ranks"]] == [True], stacks["text"]
+
+
+def test_stacks_and_a_dump_at_one_time(folder):
+    with Job(12, BIN / "marked_training", 100_000, options=("--page", "0", "--dump-folder", str(folder / "dumps"))) as job:
+        answer = job.get("/events")
+        assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 5)
+        for milliseconds in (20, 100, 300):
+            made = {}
+            asks = [threading.Thread(target=lambda path=path: made.update({path: job.post(path)})) for path in ("/stacks", "/dump")]
+            asks[0].start()
+            time.sleep(milliseconds / 1e3)
+            asks[1].start()
+            for each in asks:
+                each.join(60)
+            assert made["/stacks"]["silent"] == [] and len(made["/stacks"]["ranks"]) == 12, made["/stacks"]["notes"]
+            files = os.listdir(made["/dump"]["folder"])
+            assert sum(name.startswith("rank_") for name in files) == 12, files

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ruedarun --stacks: where the ranks of real jobs are, and that nobody disturbs them."""
 
+import collections
 import contextlib
 import json
 import os
@@ -328,6 +329,24 @@ time.sleep(600)
         assert "python" not in stacks["ranks"][0]["threads"][0]
         assert other.read_text() == ""
         assert job.process.poll() is None
+
+
+def test_a_phase_is_that_of_the_stack(folder):
+    """The loader of rank 1 is slow, and the others wait for it."""
+    program = Path(__file__).parents[2] / "bench/faulty_training.py"
+    with Job(3, sys.executable, program, "data", 1, "--after", 5, ready=0) as job:
+        comes(lambda: job.ask().returncode == 0)
+        comes(lambda: any("__getitem__" in frame for group in job.stacks()["groups"] for frame in group["frames"]))
+        seen = collections.Counter()
+        for _ in range(20):
+            stacks = job.stacks()
+            for rank in stacks["ranks"]:
+                frames = " ".join(rank["threads"][0]["python"])
+                assert "phase" in rank or not has_native(stacks), rank
+                assert rank.get("phase", "data") == "data" or "__getitem__" not in frames, rank
+                assert rank.get("phase") != "wait" or "step (" in frames or "backward (" in frames, rank
+                seen[rank.get("phase"), rank["rank"]] += 1
+        assert seen["data", 1] > 3 and seen["wait", 0] + seen["wait", 2] > 3, seen
 
 
 def test_without_a_job():

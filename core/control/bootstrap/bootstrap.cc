@@ -128,6 +128,7 @@ void Bootstrap::conclude() {
     welcome.process_ids.push_back(introduction->process_id);
     welcome.peer_infos.push_back(introduction->peer_info);
     welcome.job = std::max(welcome.job, introduction->job);
+    welcome.steps = std::max(welcome.steps, introduction->steps);
   }
   if (std::ranges::any_of(heard_, [](const auto& introduction) { return introduction->local_rank >= 0; }))
     for (const std::optional<Introduction>& introduction : heard_)

@@ -21,6 +21,7 @@ void write(Writer& writer, const Introduction& introduction) {
   writer.put(introduction.job);
   writer.put_string(introduction.relay);
   writer.put(introduction.local_rank);
+  writer.put(introduction.steps);
 }
 
 std::string read_peer_info(Reader& reader) {
@@ -41,6 +42,7 @@ Introduction read_introduction(Reader& reader) {
   introduction.job = reader.get<std::uint64_t>();
   introduction.relay = read_peer_info(reader);
   introduction.local_rank = reader.get<Rank>();
+  introduction.steps = reader.get<std::uint64_t>();
   return introduction;
 }
 
@@ -62,6 +64,7 @@ void write(Writer& writer, const Welcome& welcome) {
   writer.put_count(welcome.local_ranks.size());
   for (const Rank local_rank : welcome.local_ranks) writer.put(local_rank);
   writer.put(welcome.job);
+  writer.put(welcome.steps);
 }
 
 Welcome read_welcome(Reader& reader) {
@@ -76,6 +79,7 @@ Welcome read_welcome(Reader& reader) {
   welcome.local_ranks = reader.get_list<Rank>(sizeof(Rank), [](Reader& r) { return r.get<Rank>(); });
   if (!welcome.local_ranks.empty() && welcome.local_ranks.size() != count) reader.fail();
   welcome.job = reader.get<std::uint64_t>();
+  welcome.steps = reader.get<std::uint64_t>();
   return welcome;
 }
 

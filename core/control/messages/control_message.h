@@ -29,6 +29,7 @@ struct Introduction {
   std::uint64_t job = 0;              // how many jobs the process has had before
   std::string relay;                  // how others take the Welcome from it; empty: they cannot
   Rank local_rank = -1;               // of an earlier generation of an elastic job; -1: it was in none
+  std::uint64_t steps = 0;            // of training, which its process has counted so far
 
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
@@ -48,6 +49,7 @@ struct Welcome {
   std::vector<std::string> peer_infos;
   std::vector<Rank> local_ranks;  // as introduced; empty: nobody has one
   std::uint64_t job = 0;          // more than any of the processes has had before
+  std::uint64_t steps = 0;        // the most that one of the processes has counted
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 

@@ -11,6 +11,17 @@
 namespace rueda {
 namespace {
 
+// Null where the bytes are no page of this version.
+const TrainingPage* page_in(ConstBytes bytes) {
+  if (bytes.size() < sizeof(TrainingPage) ||
+      reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(TrainingPage) != 0)
+    return nullptr;
+  const auto* page = reinterpret_cast<const TrainingPage*>(bytes.data());
+  const bool is_page =
+      load_word(page->magic) == TrainingPage::kMagic && load_word(page->version) == TrainingPage::kVersion;
+  return is_page ? page : nullptr;
+}
+
 Phase phase_of(std::uint64_t word) { return word < kPhaseCount ? static_cast<Phase>(word) : Phase::other; }
 
 std::vector<PhaseSpan> spans_of(const TrainingPage& page, std::uint64_t from, std::uint64_t written) {
@@ -148,14 +159,19 @@ std::string_view to_string(Phase phase) {
   return "";
 }
 
+std::optional<TrainingMoment> read_training_moment(ConstBytes bytes) {
+  const TrainingPage* const page = page_in(bytes);
+  if (page == nullptr) return std::nullopt;
+  return TrainingMoment{.step = load_word(page->step),
+                        .phase = phase_of(load_word(page->phase)),
+                        .spans_written = load_word(page->spans_written)};
+}
+
 std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_t spans_from,
                                                   std::span<const std::uint64_t> points_from) {
-  if (bytes.size() < sizeof(TrainingPage) ||
-      reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(TrainingPage) != 0)
-    return std::nullopt;
-  const auto& page = *reinterpret_cast<const TrainingPage*>(bytes.data());
-  if (load_word(page.magic) != TrainingPage::kMagic || load_word(page.version) != TrainingPage::kVersion)
-    return std::nullopt;
+  const TrainingPage* const there = page_in(bytes);
+  if (there == nullptr) return std::nullopt;
+  const TrainingPage& page = *there;
   TrainingReading reading;
   reading.process_id = static_cast<std::int64_t>(load_word(page.process_id));
   reading.step = load_word(page.step);
@@ -166,6 +182,10 @@ std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_
   reading.clock_offset_ns = static_cast<std::int64_t>(load_word(page.clock_offset_ns));
   reading.spans_written = load_word(page.spans_written);
   reading.spans = spans_of(page, spans_from, reading.spans_written);
+  if (const auto words = page.generation.read()) {  // after its first spans
+    reading.generation = (*words)[TrainingPage::generation_number];
+    reading.generation_since_ns = static_cast<std::int64_t>((*words)[TrainingPage::generation_begin]);
+  }
   reading.settings = settings_of(page);
   reading.failure = text_of(page.failure);
   reading.plans_uncounted = load_word(page.plans_uncounted);

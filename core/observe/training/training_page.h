@@ -24,7 +24,7 @@ namespace rueda {
 // RouteCounter.
 struct TrainingPage {
   static constexpr std::uint64_t kMagic = 0x6e697274'64756572;  // "ruedtrin"
-  static constexpr std::uint64_t kVersion = 2;
+  static constexpr std::uint64_t kVersion = 3;
   static constexpr std::size_t kSpans = 4096;
   static constexpr std::size_t kRoutes = 256;
   static constexpr std::size_t kBackendBytes = 24, kInsideBytes = 16, kBetweenBytes = 24;
@@ -35,6 +35,7 @@ struct TrainingPage {
   static constexpr std::size_t kPoints = 512;
 
   enum SpanWord : std::uint8_t { span_number, span_phase, span_step, span_begin, span_end, span_words };
+  enum GenerationWord : std::uint8_t { generation_number, generation_begin, generation_words };
   enum PointWord : std::uint8_t { point_number, point_step, point_value, point_seconds, point_words };
   enum SettingWord : std::uint8_t {
     setting_fusion,
@@ -93,7 +94,8 @@ struct TrainingPage {
   SealedBlock<setting_words> settings;
   SealedBlock<kVerdictBytes / 8> verdict;
   SealedBlock<kFailureBytes / 8> failure;
-  std::array<std::uint64_t, 5> spare;
+  SealedBlock<generation_words> generation;  // of an elastic job
+  std::uint64_t spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
@@ -147,7 +149,17 @@ struct TrainingReading {
   PlanSettings settings;
   std::string failure;  // of the last operation that has failed, in words; empty: none has
   std::uint64_t plans_uncounted = 0;
-  std::vector<CountedRoute> routes;  // by number
+  std::vector<CountedRoute> routes;      // by number
+  std::uint64_t generation = 0;          // of an elastic job: the process is one of its ranks
+  std::int64_t generation_since_ns = 0;  // spans before are of another one; 0: of none
+};
+
+// What the process does just now. A plain value.
+struct TrainingMoment {
+  std::uint64_t step = 0;
+  Phase phase = Phase::other;
+  std::uint64_t spans_written = 0;  // it changes with each phase
+  bool operator==(const TrainingMoment&) const = default;
 };
 
 // Nothing when the bytes are no page of this version. They may be changing, and may be anything. The reading
@@ -155,5 +167,7 @@ struct TrainingReading {
 // `points_from[i]` on; all of a curve beyond the list. It has each curve, also without a new point.
 std::optional<TrainingReading> read_training_page(ConstBytes page, std::uint64_t spans_from = 0,
                                                   std::span<const std::uint64_t> points_from = {});
+// The same of a few words.
+std::optional<TrainingMoment> read_training_moment(ConstBytes page);
 
 }  // namespace rueda

@@ -220,6 +220,19 @@ void TrainingRecord::set_clock_offset(std::int64_t nanoseconds) {
 }
 
 // With the mutex. One that is not taken keeps its count.
+// What comes before that moment is of the generation before. Without marks there are no phases.
+void TrainingRecord::begin_generation(std::uint64_t number, std::uint64_t steps) {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  turn_to(phase_ == Phase::other ? Phase::other : Phase::forward);
+  step_ = std::max(step_, steps);
+  store_word(page_->step, step_);
+  page_->generation.write([&](auto store) {
+    store(TrainingPage::generation_number, number);
+    store(TrainingPage::generation_begin, static_cast<std::uint64_t>(since_ns_));
+  });
+}
+
 TrainingPage::Route* TrainingRecord::find_route(const RouteKind& kind) {
   const KindWords words = words_of(kind);
   const std::uint64_t made = load_word(page_->routes_made);

@@ -59,6 +59,7 @@ export class Late {
     if (!late) return;
     this.late = late;
     this.now = now;
+    if (late.ranks.length === 0) return this.fresh();  // of another generation
     if (this.showsAll && performance.now() < (this.shownAt ?? 0) + kPause) return;
     this.show();
   }

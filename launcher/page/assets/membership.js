@@ -39,10 +39,10 @@ export class Membership {
       cell.id = `rank-${rank}`;
       cell.setAttribute("role", "option");
       return cell;
-    }, (cell, { rank, state }) => {
+    }, (cell, { rank, name, state }) => {
       cell.dataset.state = state;
       setText(cell, String(rank));
-      cell.setAttribute("aria-label", `rank ${rank}, ${state}`);
+      cell.setAttribute("aria-label", `${name}, ${state}`);
     });
     this.tell();
   }
@@ -66,7 +66,7 @@ export class Membership {
     const ended = this.ranks.every(({ state }) => state === "ended");
     if (!rank) return setText(byId("membership-words"), !this.ranks.length ? "No rank yet." : ended ? "All ranks have ended." : "All ranks are there.");
     const process = rank.process ? `, process ${rank.process}` : "";
-    setText(byId("membership-words"), `rank ${rank.rank} on ${rank.host}${process}: ${rank.words || rank.state}`);
+    setText(byId("membership-words"), `${rank.name} on ${rank.host}${process}: ${rank.words || rank.state}`);
   }
 
   key(event) {

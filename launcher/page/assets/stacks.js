@@ -6,18 +6,7 @@ import { clockTime, plural } from "./words.js";
 
 const kMostGroups = 32, kMostNotes = 8;
 
-// "0-2,4".
-export function ranges(numbers) {
-  const parts = [];
-  for (let begin = 0, end = 0; begin < numbers.length; begin = end) {
-    for (end = begin + 1; end < numbers.length && numbers[end] === numbers[end - 1] + 1;) ++end;
-    parts.push(end - begin > 1 ? `${numbers[begin]}-${numbers[end - 1]}` : `${numbers[begin]}`);
-  }
-  return parts.join(",");
-}
-
-function title({ ranks, phase, step }) {
-  const name = ranks.length === 1 ? `rank ${ranks[0]}` : `${plural(ranks.length, "rank")}: ${ranges(ranks)}`;
+function title({ name, phase, step }) {
   const where = [phase, step && `step ${step}`].filter(Boolean).join(", ");
   return where ? `${name} (${where})` : name;
 }
@@ -46,7 +35,8 @@ export class Stacks {
     this.at = at;
     byId("stacks-save").hidden = false;
     const more = groups.length > kMostGroups ? `; the text has all of them` : "";
-    setText(byId("stacks-words"), `${clockTime(at)}: the main threads of ${plural(ranks.length, "rank")} are at ${plural(groups.length, "place")}${more}`);
+    const isRank = ({ rank }) => rank !== undefined, places = groups.filter((group) => group.ranks.length > 0);  // spares have none
+    setText(byId("stacks-words"), `${clockTime(at)}: the main threads of ${plural(ranks.filter(isRank).length, "rank")} are at ${plural(places.length, "place")}${more}`);
     keepChildren(byId("stacks-groups"), groups.slice(0, kMostGroups), (group) => groups.indexOf(group), () => {
       const made = node("li"), frames = node("pre");
       frames.tabIndex = 0;

@@ -18,8 +18,8 @@ export class Still {
       const made = node("li");
       made.append(node("strong"), ": ", node("span"));
       return made;
-    }, (made, { rank, activity, in_flight: inFlight = [] }) => {
-      setText(made.children[0], `rank ${rank}`);
+    }, (made, { name, activity, in_flight: inFlight = [] }) => {
+      setText(made.children[0], name);
       setText(made.children[1], [activity, ...inFlight].filter(Boolean).join("; "));
     });
   }

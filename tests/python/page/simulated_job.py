@@ -175,7 +175,7 @@ class SimulatedJob:
         with self.lock:
             return {"version": 1, "command": "python train.py --model bert-base --batch 8", "started_at": self.started_at, "elastic": self.lost > 0,
                     "generation": 1 + self.lost, "spares": 0, "lost": self.lost, "joined": 0,
-                    "ranks": [{"rank": rank, "host": self.host_of(rank), "process": 4711 + rank, "state": self.states[rank], "words": self.words[rank]}
+                    "ranks": [{"rank": rank, "name": f"rank {rank}", "host": self.host_of(rank), "process": 4711 + rank, "state": self.states[rank], "words": self.words[rank]}
                               for rank in range(self.rank_count)],
                     "hosts": [{"name": f"h{host}", "cores": 16, "memory_bytes": 64e9,
                                "cards": [{"name": card, "limit_bytes_per_s": limit} for card, limit in self.cards.items()]} for host in range(self.host_count)]}
@@ -273,7 +273,7 @@ class SimulatedJob:
     def operations(self, now):
         if not self.stuck or self.ended:
             return []
-        return [{"rank": rank, "activity": f"{phase} for {now - since:.1f} s", "in_flight": []} for rank, phase, _, since, _ in self.open_spans(now)]
+        return [{"rank": rank, "name": f"rank {rank}", "activity": f"{phase} for {now - since:.1f} s", "in_flight": []} for rank, phase, _, since, _ in self.open_spans(now)]
 
 
 class Reader:

@@ -56,9 +56,9 @@ def text(name):
 
 
 @contextlib.contextmanager
-def page_of(folder, *command, ranks=4):
+def page_of(folder, *command, ranks=4, options=()):
     """Starts a job; gives ruedarun's process and a tab with the page."""
-    job = subprocess.Popen([BIN / "ruedarun", "--page", "0", "-np", str(ranks), *map(str, command)], cwd=folder,
+    job = subprocess.Popen([BIN / "ruedarun", "--page", "0", *map(str, options), "-np", str(ranks), *map(str, command)], cwd=folder,
                            env={**ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "XDG_RUNTIME_DIR": str(folder)},
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     tab = None
@@ -114,6 +114,29 @@ def test_a_killed_rank_is_on_the_page_within_a_second(tmp_path):
         tab.wait_for(f"{text('events-list')}.includes('was killed by signal 9')", 20)
         print(f"a killed rank: {1000 * (time.monotonic() - began):.0f} ms")
         tab.wait_for("document.title.includes('ended') || document.title.includes('lost')", 20)
+
+
+def test_an_elastic_job_takes_a_worker_in(tmp_path):
+    tmp_path.chmod(0o700)
+    with page_of(tmp_path, BIN / "elastic_training", 400, 1_000_000, 0.01, ranks=3, options=("--min-np", 2, "--spares", 1)) as (_, tab):
+        tab.wait_for(f"/generation \\d+ · 3 ranks · 0 lost · 0 joined · 1 spare/.test({text('membership-counts')})", 60)
+        tab.wait_for("document.querySelectorAll('#late-rows tr').length === 3", 60)
+        tab.wait_for(f"/^running, step [\\d,]{{2,}}/.test({text('line')})", 60)
+        tab.evaluate("document.getElementById('rank-1').click()")
+        words = tab.evaluate(text("membership-words"))
+        os.kill(int(re.fullmatch(r"rank 1 on \S+, process (\d+): running", words).group(1)), signal.SIGKILL)
+        tab.wait_for(f"{text('events-list')}.includes('was killed by signal 9')", 20)
+        tab.wait_for(f"/generation \\d+ · 3 ranks · 1 lost · 1 joined · 1 spare/.test({text('membership-counts')})", 60)
+        events = tab.evaluate(text("events-list"))
+        assert "worker 3 has joined" in events and re.search(r"generation \d+ has 3 ranks", events), events
+        assert tab.evaluate(text("membership-grid")).split() == ["0", "1", "2"]
+        tab.evaluate("document.getElementById('rank-2').click()")
+        assert re.fullmatch(r"rank 2 \(worker 3\) on \S+, process \d+: running", tab.evaluate(text("membership-words")))
+        tab.wait_for("document.querySelectorAll('#late-rows tr').length === 3", 60)
+        assert sorted(re.findall(r"^rank \d", tab.evaluate(text("late-rows")), re.MULTILINE)) == ["rank 0", "rank 1", "rank 2"]
+        tab.evaluate("document.getElementById('stacks-now').click()")
+        tab.wait_for(f"{text('stacks-words')}.includes('the main threads of 3 ranks are at ')", 60)
+        assert "a spare" in tab.evaluate(text("stacks-groups"))
 
 
 @pytest.mark.parametrize("ranks", [2])

@@ -8,9 +8,10 @@
 // STOP: until that file is there.
 // MISMATCHES_AT: the step in which ranks reduce different shapes. FAILS_AT: the step in which the program
 // throws an error of its own. DIES_EARLY: the number of a worker that is killed between init() and its
-// optimizer. REFUSING: of one that ends with status 3 at once. ENDS_EARLY: of one that ends well in step 7.
-// SHARDED: each rank has a part of the optimizer, of a larger network; SHARDED=model: of the
-// network, too, which GATHERED=1 gathers even on one host. PART_COPIES: the option of that name.
+// optimizer. LATE_WORKER: of one that takes 30 ms longer for each step. REFUSING: of one that ends with
+// status 3 at once. ENDS_EARLY: of one that ends well in step 7. SHARDED: each rank has a part of the
+// optimizer, of a larger network; SHARDED=model: of the network, too, which GATHERED=1 gathers even on one
+// host. PART_COPIES: the option of that name.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -224,6 +225,7 @@ void run(std::int64_t samples, std::int64_t epochs, double seconds) {
     const auto highest = rueda::allreduce(torch::tensor({worker}), "highest", {rueda::ReduceOp::max});
     while (progress.epoch < epochs || progress.highest < until || !progress.is_stopped) {
       while (const auto batch = sampler.next(kBatch)) {
+        if (is_named_by("LATE_WORKER", worker)) std::this_thread::sleep_for(std::chrono::milliseconds(30));
         training.train(*batch, seconds);
         sampler.record_batch(batch->size());
         if (++progress.steps == fails_at) throw std::runtime_error("this sample is broken");

@@ -58,7 +58,9 @@ class JobActionsTest : public testing::Test {
                        .stop = [this] { ++stops_; },
                        .ranks =
                            [] {
-                             return json::array({{{"rank", 1}, {"name", "rank 1"}, {"phase", "wait"}}});
+                             return json::array({{{"rank", 0}, {"worker", 0}, {"name", "rank 0"}},
+                                                 {{"rank", 1}, {"worker", 1}, {"name", "rank 1"}},
+                                                 {{"worker", 2}, {"name", "worker 2, a spare"}}});
                            },
                        .folder = folder_}};
 };
@@ -145,17 +147,17 @@ TEST_F(JobActionsTest, SortsTheStacksOfRanks) {
   ASSERT_EQ(std::get<agents::Request>(told_.back()).kind, agents::RequestKind::stacks);
   const std::uint32_t number = std::get<agents::Request>(told_.back()).number;
   const json thread{{"id", 5}, {"frames", {"f (a.cc:1)"}}};
-  const json told{{"process", 5}, {"threads", {thread}}, {"notes", json::array()}};
+  const json told{{"process", 5}, {"threads", {thread}}, {"notes", json::array()}, {"phase", 4}, {"step", 3}};
   actions_.hear(0, {number, 1, true, told.dump()});
   turn();
   EXPECT_TRUE(actions_.is_busy());
   now_ += 20s;  // rank 0 has not answered
   while (answer.wait_for(1ms) != std::future_status::ready) turn();
   const json stacks = answer.get();
-  EXPECT_EQ(stacks.at("silent"), json({0}));
+  EXPECT_EQ(stacks.at("silent"), json({"rank 0"}));
   EXPECT_EQ(stacks.at("groups").at(0).at("phase"), "wait");
   const std::string text = stacks.at("text").get<std::string>();
-  EXPECT_NE(text.find("rank 1 (wait)\n    f (a.cc:1)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1 (wait, step 3)\n    f (a.cc:1)\n"), std::string::npos) << text;
   EXPECT_FALSE(actions_.is_busy());
 }
 

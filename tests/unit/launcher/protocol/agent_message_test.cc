@@ -68,6 +68,8 @@ std::vector<Message> one_of_each_for_watchers() {
           .resident_bytes = 9,
           .cpu_seconds = 1.5,
           .has_training = true,
+          .generation = 2,
+          .generation_since_ns = -12,
           .step = 10,
           .total_steps = 20,
           .samples_per_step = 32,

@@ -2,9 +2,15 @@
 // The answer of a process: its threads, and the reasons for what is missing.
 #include "launcher/stacks/process_stacks.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +23,9 @@ namespace {
 
 using nlohmann::json;
 
-json answer_of(pid_t process) { return json::parse(stacks_of(process, nullptr)); }
+std::optional<TrainingMoment> no_moment() { return std::nullopt; }
+
+json answer_of(pid_t process) { return json::parse(stacks_of(process, nullptr, no_moment)); }
 
 TEST(ProcessStacks, HaveEveryThread) {
   Shared& shared = make_shared_numbers();
@@ -46,7 +54,7 @@ TEST(ProcessStacks, LeaveOutWhatIsTooMuch) {
     count_up(shared);
   });
   ASSERT_TRUE(comes([&] { return threads_of(other.id()).size() >= 601; }));
-  const std::string text = stacks_of(other.id(), nullptr);
+  const std::string text = stacks_of(other.id(), nullptr, no_moment);
   EXPECT_LE(text.size(), kMostStacksBytes);
   const json answer = json::parse(text);
   EXPECT_LE(answer.at("threads").size(), 512U);
@@ -61,6 +69,58 @@ TEST(ProcessStacks, SayThatItHasEnded) {
   for (const pid_t process : {other.id(), 999'999'999}) {
     const json notes = answer_of(process).at("notes");
     EXPECT_NE(notes.dump().find("has ended"), std::string::npos) << notes;
+  }
+}
+
+TEST(ProcessStacks, HaveThePhaseOfTheMomentOfTheStop) {
+  if (!has_native_stacks()) GTEST_SKIP() << "nothing is stopped";
+  Shared& shared = make_shared_numbers();
+  const OtherProcess other([&] { count_up(shared); });
+  ASSERT_TRUE(counts(shared));
+  const auto moment = [&] {
+    const long step = shared.counter;
+    ::usleep(2000);
+    EXPECT_EQ(shared.counter, step) << "it stands still";
+    return std::optional(TrainingMoment{.step = static_cast<std::uint64_t>(step), .phase = Phase::data});
+  };
+  const json answer = json::parse(stacks_of(other.id(), nullptr, moment));
+  EXPECT_EQ(answer.at("phase"), static_cast<int>(Phase::data));
+  EXPECT_GT(answer.at("step"), 0);
+  EXPECT_TRUE(counts(shared));
+}
+
+Shared* numbers = nullptr;
+int stack_file = -1;
+
+void write_number(int) {
+  const std::string text = fmt::format("Stack (most recent call first):\n  File \"x\", line {} in count\n",
+                                       numbers->counter.load());
+  static_cast<void>(!::write(stack_file, text.data(), text.size()));
+}
+
+// The process counts on as soon as it may.
+TEST(ProcessStacks, HaveThePythonStackOfThatMoment) {
+  Shared& shared = *(numbers = &make_shared_numbers());
+  const Descriptor file(::memfd_create("stacks", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  stack_file = file.number();
+  const OtherProcess other([&] {
+    ::signal(SIGRTMIN + 3, write_number);
+    while (true) ++shared.counter;
+  });
+  ASSERT_TRUE(counts(shared));
+  const auto python = PythonStacks::of(other.id(), SIGRTMIN + 3,
+                                       Descriptor(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0)), file.number());
+  ASSERT_TRUE(python);
+  const auto moment = [&] {
+    const auto count = static_cast<std::uint64_t>(shared.counter);
+    return std::optional(TrainingMoment{.step = count, .spans_written = count});
+  };
+  for (int i = 0; i < 50; ++i) {
+    const json answer = json::parse(stacks_of(other.id(), python, moment));
+    const std::string frame = answer.at("threads").at(0).at("python").at(0).get<std::string>();
+    ASSERT_EQ(answer.contains("step"), has_native_stacks()) << "else it has counted on meanwhile";
+    if (!answer.contains("step")) continue;
+    EXPECT_EQ(frame, fmt::format("count (x:{})", answer.at("step").get<std::uint64_t>()));
   }
 }
 

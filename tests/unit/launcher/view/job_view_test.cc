@@ -35,6 +35,7 @@ class SimulatedJob {
     for (int i = 0; i < count; ++i, ++step_) {
       const auto spans = steps_.next();
       for (int rank = 0; rank < ranks_; ++rank) {
+        if (silent.contains(rank)) continue;
         agents::Observed news = of(rank, Phase::forward);
         news.step = step_ + 1;
         for (const RankSpan& span : spans[static_cast<std::size_t>(rank)])
@@ -51,21 +52,34 @@ class SimulatedJob {
   }
   JobView::Time now() const { return kViewBegin + std::chrono::nanoseconds(steps_.now()) + later; }
 
-  JobView view;
-  std::chrono::nanoseconds later{0};
-
- private:
+  // The workers of the job from now on.
+  void begin_generation(std::uint64_t number, const std::set<int>& workers) {
+    generation_ = number;
+    since_ns_ = kViewBeginNs + steps_.now();
+    for (int worker = 0; worker < ranks_; ++worker)
+      workers.contains(worker) ? silent.erase(worker) : silent.insert(worker).second;
+    view.generation(number, workers, now());
+  }
   agents::Observed of(int rank, Phase phase) const {
     return {.rank = rank,
             .now_ns = kViewBeginNs + steps_.now() + later.count(),
             .has_training = true,
+            .generation = generation_,
+            .generation_since_ns = since_ns_,
             .total_steps = 1000,
             .samples_per_step = 8,
             .phase = phase,
             .phase_since_ns = kViewBeginNs + steps_.now()};
   }
 
+  JobView view;
+  std::chrono::nanoseconds later{0};
+  std::set<int> silent;  // they train nothing
+
+ private:
   const int ranks_;
+  std::uint64_t generation_ = 0;
+  std::int64_t since_ns_ = 0;
   SimulatedSteps steps_;
   std::uint64_t step_ = 0;
 };
@@ -171,49 +185,133 @@ TEST(JobView, CountsGenerationsJoinersAndSpares) {
   EXPECT_TRUE(has_event(job.view.update(job.now()), "joined"));
 }
 
-TEST(JobView, AJoinerThatCountsFromZeroTakesNoStepsAway) {
+TEST(JobView, StepsGoOnInTheNextGeneration) {
   SimulatedJob job(2, nobody_is_late(), true);
-  job.view.generation(0, {0, 1}, job.now());
+  job.begin_generation(0, {0, 1});
   job.run(50);
   job.view.add_rank(2, 0);
   job.view.started(2, 0, 300);
-  const agents::Observed news{.rank = 2,
-                              .now_ns = kViewBeginNs,
-                              .has_training = true,
-                              .step = 1,
-                              .samples_per_step = 1000,
-                              .phase = Phase::forward};
+  agents::Observed news = job.of(2, Phase::forward);
+  news.samples_per_step = 1000;
   job.view.hear(0, news, job.now());
   const double before = job.view.update(job.now())["progress"]["samples_per_s"];
   EXPECT_NEAR(before, 2 * 8 / 0.0364, 10) << "a spare trains nothing";
-  job.view.generation(1, {0, 1, 2}, job.now());
-  EXPECT_EQ(job.view.update(job.now())["progress"]["step"], 50);
+  job.begin_generation(1, {1, 2});
+  EXPECT_EQ(job.view.update(job.now())["progress"]["step"], 50) << "nobody of it has told anything";
+  news = job.of(2, Phase::forward);
+  news.step = 51;
+  job.view.hear(0, news, job.now());
+  EXPECT_EQ(job.view.update(job.now())["progress"]["step"], 51);
+  EXPECT_EQ(job.view.status(job.now())["update"]["line"]["state"], "running");
 }
 
-TEST(JobView, WordsNameTheRankThatAWorkerHas) {
-  SimulatedJob job(3, late(2, Phase::data, 0, 20), true);
-  job.view.generation(0, {0, 1, 2}, job.now());
+// Worker 3 takes the place of worker 0, and is late.
+TEST(JobView, WhoIsLateIsKnownInEveryGeneration) {
+  SimulatedJob job(4, late(3, Phase::data, 60, 20), true);
+  job.begin_generation(0, {0, 1, 2});
+  job.run(60);
+  EXPECT_EQ(job.view.update(job.now())["late"]["ranks"].size(), 3);
+  job.view.ended(0, true, "rank 0 was killed", job.now());
+  job.begin_generation(1, {1, 2, 3});
+  json update = job.view.update(job.now());
+  EXPECT_EQ(update["late"]["ranks"], json::array()) << "the analysis before is over";
+  EXPECT_FALSE(job.view.everything(job.now()).contains("late"));
+  EXPECT_EQ(update["line"]["text"].get<std::string>().find("waiting"), std::string::npos) << update["line"];
+  job.run(40);
+  job.later = 1s;
+  update = job.view.update(job.now());
+  ASSERT_EQ(update["late"]["ranks"].size(), 3);
+  EXPECT_EQ(update["late"]["steps"], 39);
+  const json& worst = update["late"]["ranks"][0];
+  EXPECT_EQ(worst["rank"], 2);
+  EXPECT_EQ(worst["phase"], "data");
+  EXPECT_NEAR(worst["late_ms"].get<double>(), 20, 1);
+  EXPECT_EQ(update["late"]["what_if"][0]["rank"], 2);
+  EXPECT_GT(update["late"]["what_if"][0]["faster_percent"], 30);
+  const std::string line = update["line"]["text"];
+  EXPECT_NE(line.find("waiting for rank 2 (worker 3) (data)"), std::string::npos) << line;
+  EXPECT_NE(job.view.metrics().find("rueda_job_rank_late_seconds{rank=\"2\"} 0.0"), std::string::npos)
+      << job.view.metrics();
+  EXPECT_EQ(job.view.metrics().find("rank=\"3\""), std::string::npos);
+}
+
+TEST(JobView, SpansOfTheGenerationBeforeAreShownAndNotCompared) {
+  SimulatedJob job(2, nobody_is_late(), true);
+  job.begin_generation(0, {0, 1});
+  agents::Observed old = job.of(0, Phase::wait);
+  job.run(4);
+  job.view.update(job.now());
+  job.begin_generation(1, {0, 1});
+  old.spans = {{Phase::wait, 4, old.now_ns, old.now_ns + 5'000'000}};
+  job.view.hear(0, old, job.now());
+  agents::Observed cut = job.of(1, Phase::forward);
+  cut.spans = {{Phase::wait, 4, old.now_ns, cut.generation_since_ns}};
+  job.view.hear(0, cut, job.now());
+  EXPECT_EQ(job.view.update(job.now())["spans"].size(), 2);
+  job.run(20);
+  EXPECT_EQ(job.view.update(job.now() + 1s)["late"]["steps"], 19);
+}
+
+// Workers 0 and 1 are gone, worker 4 has never been in a generation.
+TEST(JobView, EachPlaceNamesTheRankThatAWorkerHas) {
+  SimulatedJob job(5, late(3, Phase::data, 0, 20), true);
+  job.begin_generation(0, {0, 1, 2});
   job.run(30);
-  EXPECT_NE(job.view.update(job.now())["line"]["text"].get<std::string>().find("waiting for rank 2 (data)"),
-            std::string::npos);
-  job.view.ended(1, true, "rank 1 was killed", job.now());
-  job.view.generation(1, {0, 2}, job.now());
-  const json update = job.view.update(job.now());
-  EXPECT_NE(update["line"]["text"].get<std::string>().find("waiting for rank 1 (worker 2) (data)"),
+  for (const int worker : {0, 1}) job.view.ended(worker, true, "rank was killed", job.now());
+  job.begin_generation(1, {2, 3});
+  job.run(30);
+  const json first = job.view.update(job.now());
+  EXPECT_NE(first["line"]["text"].get<std::string>().find("waiting for rank 1 (worker 3) (data)"),
             std::string::npos)
-      << update["line"];
+      << first["line"];
   const json facts = job.view.job();
-  ASSERT_EQ(facts["ranks"].size(), 2) << "worker 1 is in the job no more";
-  EXPECT_EQ(facts["ranks"][0]["name"], "rank 0");
-  EXPECT_EQ(facts["ranks"][1]["name"], "rank 1 (worker 2)");
+  ASSERT_EQ(facts["ranks"].size(), 2);
+  EXPECT_EQ(facts["ranks"][0]["name"], "rank 0 (worker 2)");
   EXPECT_EQ(facts["ranks"][1]["rank"], 1);
-  EXPECT_EQ(facts["lost"], 1);
+  EXPECT_EQ(facts["spares"], 1);
+  EXPECT_EQ(facts["lost"], 2);
   const json all = job.view.everything(job.now());
-  EXPECT_EQ(all["late"]["ranks"].size(), 2);
   EXPECT_EQ(all["late"]["ranks"][0]["rank"], 1);
   EXPECT_EQ(all["late"]["what_if"][0]["rank"], 1);
-  const std::string text = status_text(job.view.status(job.now()));
-  EXPECT_NE(text.find("\n1 (worker 2)  h0"), std::string::npos) << text;
+  job.later = 30s;
+  job.say(2, Phase::wait);
+  job.say(3, Phase::data);
+  job.say(4, Phase::forward);
+  const json still = job.view.update(job.now())["operations"];
+  ASSERT_EQ(still.size(), 2) << still;
+  EXPECT_EQ(still[0]["name"], "rank 0 (worker 2)");
+  EXPECT_EQ(still[1]["rank"], 1);
+  EXPECT_EQ(still[1]["name"], "rank 1 (worker 3)");
+  const json status = job.view.status(job.now());
+  EXPECT_EQ(status["ranks"][3]["rank"], 1);
+  EXPECT_EQ(status["ranks"][3]["worker"], 3);
+  EXPECT_EQ(status["ranks"][4]["name"], "worker 4, a spare");
+  EXPECT_FALSE(status["ranks"][4].contains("rank"));
+  EXPECT_EQ(status["ranks"][0]["name"], "worker 0") << "it is lost";
+  const std::string text = status_text(status);
+  EXPECT_NE(text.find("\n1 (worker 3)       h0"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nworker 4, a spare  h0"), std::string::npos) << text;
+  const std::string metrics = job.view.metrics();
+  EXPECT_NE(metrics.find("rueda_job_rank_step{rank=\"1\"} 60"), std::string::npos) << metrics;
+  EXPECT_EQ(metrics.find("rank=\"2\""), std::string::npos) << metrics;
+}
+
+// Worker 1 is rank 0 when worker 0 is gone.
+TEST(JobView, CurvesOfRank0GoOn) {
+  SimulatedJob job(2, nobody_is_late(), true);
+  job.begin_generation(0, {0, 1});
+  const auto log = [&](int worker, std::uint64_t step, double value) {
+    agents::Observed news = job.of(worker, Phase::forward);
+    news.curves = {{"loss", {{step, value}}}};
+    job.view.hear(0, news, job.now());
+  };
+  for (const int worker : {0, 1}) log(worker, 5, 0.5 + worker);
+  job.view.ended(0, true, "rank 0 was killed", job.now());
+  log(1, 6, 7);
+  job.begin_generation(1, {1});
+  log(1, 7, 0.25);
+  const json scalars = job.view.update(job.now() + 10s)["scalars"];
+  EXPECT_EQ(scalars.dump(), R"({"loss":[[5,0.5],[7,0.25]]})");
 }
 
 TEST(JobView, SparesAreNotWaitedFor) {
@@ -284,7 +382,8 @@ TEST(JobView, FollowsTheClockOfRank0) {
         agents::Observed news{.rank = worker,
                               .now_ns = clock + steps.now(),
                               .clock_offset_ns = (rank_0_on - host) * kAhead,
-                              .has_training = true};
+                              .has_training = true,
+                              .generation = static_cast<std::uint64_t>(first)};
         for (const RankSpan& span : spans[static_cast<std::size_t>(worker)])
           news.spans.push_back({span.phase, span.step, clock + span.begin_ns, clock + span.end_ns});
         view.hear(host, news, now());
@@ -331,7 +430,8 @@ TEST(JobView, ARankThatStandsInAPhaseIsShown) {
     open = *found;
     EXPECT_EQ(update.contains("operations"), later == 7s);
     if (later != 7s) continue;
-    const json still{{"rank", 1}, {"activity", "data for 7.0 s"}, {"in_flight", json::array()}};
+    const json still{
+        {"rank", 1}, {"name", "rank 1"}, {"activity", "data for 7.0 s"}, {"in_flight", json::array()}};
     EXPECT_TRUE(std::ranges::count(update["operations"], still) == 1) << update["operations"];
     EXPECT_EQ(job.view.everything(job.now())["operations"], update["operations"]);
   }

@@ -6,33 +6,41 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "rueda/training.h"
+
 namespace rueda {
 namespace {
 
 using nlohmann::json;
 
-std::string answer(const std::vector<std::string>& python, const std::vector<std::string>& native) {
+std::string answer(const std::vector<std::string>& python, const std::vector<std::string>& native,
+                   std::optional<Phase> phase = {}, std::uint64_t step = 0) {
   json thread{{"id", 7}, {"name", "main"}, {"state", "S"}, {"waits", "futex_wait"}};
   if (!python.empty()) thread["python"] = python;
   if (!native.empty()) thread["frames"] = native;
-  return json{{"process", 7}, {"threads", {thread}}, {"notes", json::array()}}.dump();
+  json whole{{"process", 7}, {"threads", {thread}}, {"notes", json::array()}};
+  if (phase) whole.update({{"phase", static_cast<int>(*phase)}, {"step", step}});
+  return whole.dump();
 }
 
-json known(int rank, const std::string& phase, std::uint64_t step) {
-  return {{"rank", rank},
-          {"name", fmt::format("rank {}", rank)},
-          {"host", "h0"},
-          {"phase", phase},
-          {"step", step}};
+// As of a moment that is not that of the stacks.
+json known(int worker, int rank, const std::string& name) {
+  json facts{{"worker", worker}, {"name", name}, {"host", "h0"}, {"phase", "step"}, {"step", 1}};
+  if (rank >= 0) facts["rank"] = rank;
+  return facts;
 }
+json known(int rank) { return known(rank, rank, fmt::format("rank {}", rank)); }
 
 TEST(StackGroups, TheSmallestComesFirst) {
   std::map<int, std::string> answers;
   json facts = json::array();
   for (int rank = 0; rank < 8; ++rank) {
     const bool is_late = rank == 3;
-    answers[rank] = answer({is_late ? "load (data.py:5)" : "step (train.py:9)"}, {"poll (libc.so.6)"});
-    facts.push_back(known(rank, is_late ? "data" : "wait", is_late ? 11 : 12));
+    answers[rank] = answer({is_late ? "load (data.py:5)" : "step (train.py:9)"}, {"poll (libc.so.6)"},
+                           is_late ? Phase::data : Phase::wait, is_late ? 11 : 12);
+    facts.push_back(known(rank));
   }
   const json stacks = stacks_of_ranks(answers, {8}, facts);
   ASSERT_EQ(stacks.at("groups").size(), 2U);
@@ -71,11 +79,43 @@ TEST(StackGroups, NativeStacksCountWhereThereIsNoPython) {
 }
 
 TEST(StackGroups, PhasesAndStepsOfAGroupMayDiffer) {
-  const json facts{known(0, "wait", 4), known(1, "data", 6), known(2, "wait", 5)};
-  const json stacks =
-      stacks_of_ranks({{0, answer({"f"}, {})}, {1, answer({"f"}, {})}, {2, answer({"f"}, {})}}, {}, facts);
+  const json stacks = stacks_of_ranks({{0, answer({"f"}, {}, Phase::wait, 4)},
+                                       {1, answer({"f"}, {}, Phase::data, 6)},
+                                       {2, answer({"f"}, {}, Phase::wait, 5)}},
+                                      {}, json::array());
   EXPECT_EQ(stacks.at("groups")[0].at("phase"), "data (1), wait (2)");
   EXPECT_EQ(stacks.at("groups")[0].at("step"), "4 to 6");
+}
+
+// Workers 0 and 2 are lost, workers 5 and 6 wait for a generation.
+TEST(StackGroups, RanksAreThoseOfTheGenerationAndSparesAreNone) {
+  const json facts{known(1, 0, "rank 0 (worker 1)"), known(3, 1, "rank 1 (worker 3)"),
+                   known(4, 2, "rank 2 (worker 4)"), known(5, -1, "worker 5, a spare"),
+                   known(6, -1, "worker 6, a spare")};
+  const json stacks = stacks_of_ranks({{1, answer({"f"}, {}, Phase::wait, 9)},
+                                       {3, answer({"g"}, {}, Phase::data, 9)},
+                                       {4, answer({"f"}, {}, Phase::wait, 9)},
+                                       {5, answer({"f"}, {})}},
+                                      {6}, facts);
+  EXPECT_EQ(stacks_text(stacks, false),
+            "3 ranks: the main threads are at 2 places\n\n"
+            "rank 1 (worker 3) (data, step 9)\n    g\n\n"
+            "2 ranks: 0,2 (wait, step 9)\n    f\n\n"
+            "worker 5, a spare\n    f\n\n"
+            "no answer from worker 6, a spare\n");
+  EXPECT_EQ(stacks.at("groups")[1].at("ranks"), json({0, 2}));
+  EXPECT_EQ(stacks.at("groups")[2].at("ranks"), json::array());
+  EXPECT_NE(stacks_text(stacks, true).find("\nworker 5, a spare, process 7 on h0\n"), std::string::npos);
+}
+
+TEST(StackGroups, APhaseThatIsNoneIsLeftOut) {
+  for (const char* phase : {"9", "-1", "1.5", "\"wait\"", "1e99", "null"}) {
+    const json stacks = stacks_of_ranks(
+        {{0, fmt::format(R"({{"threads": [], "notes": [], "phase": {0}, "step": {0}}})", phase)}}, {},
+        json::array());
+    EXPECT_EQ(stacks.at("groups")[0].at("phase"), "") << phase;
+    EXPECT_EQ(stacks.at("groups")[0].at("step"), std::string(phase) == "9" ? "9" : "") << phase;
+  }
 }
 
 TEST(StackGroups, AnyTextIsAnAnswer) {

@@ -32,7 +32,10 @@ std::vector<Bootstrap> call_the_roll(Rank size, const RankSet& absent, const std
                                     {"A=" + std::to_string(rank / 2)},
                                     "card" + std::to_string(rank),
                                     "",
-                                    static_cast<std::uint64_t>(rank % 7)},
+                                    static_cast<std::uint64_t>(rank % 7),
+                                    "",
+                                    -1,
+                                    static_cast<std::uint64_t>(1000 - rank % 9)},
                        size);
   }
   pass_messages(nodes, absent);
@@ -47,6 +50,7 @@ TEST(Bootstrap, EveryRankLearnsWhoIsWhere) {
     EXPECT_EQ(node.welcome()->process_ids[69], 169);
     EXPECT_EQ(node.welcome()->peer_infos[68], "card68");
     EXPECT_EQ(node.welcome()->job, 6u);
+    EXPECT_EQ(node.welcome()->steps, 1000u);
   }
   EXPECT_EQ(nodes[0].differing_settings().size(), 34u);
 }

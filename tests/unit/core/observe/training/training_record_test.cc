@@ -244,6 +244,7 @@ TEST(TrainingRecord, AForkedChildWritesNothing) {
     record.log("loss", 1, 0);
     record.set_run(1, 1, 1);
     record.set_clock_offset(1);
+    record.begin_generation(2, 7);
     TrainingRecord own;
     own.end_step();
     ::_exit(read_training_page(own.page())->step == 1 ? 0 : 1);
@@ -257,6 +258,48 @@ TEST(TrainingRecord, AForkedChildWritesNothing) {
   EXPECT_EQ(reading.total_steps, 0U);
   EXPECT_EQ(reading.clock_offset_ns, 0);
   EXPECT_THAT(reading.curves, IsEmpty());
+}
+
+TEST(TrainingRecord, AGenerationGoesOnWithTheStepsOfItsRanks) {
+  TrainingRecord survivor, joiner;
+  for (int i = 0; i < 5; ++i) survivor.end_step();
+  survivor.begin_phase(Phase::wait);  // in which the job has failed
+  for (TrainingRecord* each : {&survivor, &joiner}) each->begin_generation(3, survivor.steps());
+  joiner.log("loss", 1, -1);
+  for (TrainingRecord* each : {&survivor, &joiner}) {
+    each->begin_phase(Phase::backward);
+    each->end_step();
+    const TrainingReading reading = read(*each);
+    EXPECT_EQ(reading.step, 6U);
+    EXPECT_EQ(reading.generation, 3U);
+    const auto is_of_it = [&](const PhaseSpan& span) { return span.begin_ns >= reading.generation_since_ns; };
+    const auto first = std::ranges::find_if(reading.spans, is_of_it);
+    ASSERT_NE(first, reading.spans.end());
+    EXPECT_EQ(first->step, 5U);
+    EXPECT_NE(first->phase, Phase::wait) << "the wait has ended with the generation before";
+    ASSERT_NE(first, reading.spans.begin());
+    EXPECT_LE((first - 1)->end_ns, reading.generation_since_ns);
+  }
+  EXPECT_EQ(read(joiner).curves.at(0).points.at(0).step, 5U);
+  survivor.begin_generation(4, 2);
+  EXPECT_EQ(survivor.steps(), 6U) << "it has done more";
+}
+
+TEST(TrainingRecord, TheMomentIsWhatThePageSays) {
+  TrainingRecord record;
+  record.end_step();
+  record.begin_phase(Phase::data);
+  const auto moment = read_training_moment(record.page());
+  ASSERT_TRUE(moment);
+  EXPECT_EQ(moment->phase, Phase::data);
+  EXPECT_EQ(moment->step, 1U);
+  EXPECT_EQ(read_training_moment(record.page()), moment);
+  record.begin_phase(Phase::data);
+  EXPECT_EQ(read_training_moment(record.page()), moment);
+  record.begin_phase(Phase::wait);
+  record.begin_phase(Phase::data);
+  EXPECT_NE(read_training_moment(record.page()), moment) << "another time";
+  EXPECT_FALSE(read_training_moment(record.page().first(100)));
 }
 
 TEST(TrainingRecord, ReadersAndWritersOnManyThreads) {
