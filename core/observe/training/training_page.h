@@ -24,12 +24,12 @@ namespace rueda {
 // RouteCounter.
 struct TrainingPage {
   static constexpr std::uint64_t kMagic = 0x6e697274'64756572;  // "ruedtrin"
-  static constexpr std::uint64_t kVersion = 2;
+  static constexpr std::uint64_t kVersion = 3;
   static constexpr std::size_t kSpans = 4096;
   static constexpr std::size_t kRoutes = 256;
   static constexpr std::size_t kBackendBytes = 24, kInsideBytes = 16, kBetweenBytes = 24;
   static constexpr std::size_t kVerdictBytes = 128;
-  static constexpr std::size_t kFailureBytes = 400;
+  static constexpr std::size_t kFailureBytes = 400, kStallBytes = 400;
   static constexpr std::size_t kTags = 64;
   static constexpr std::size_t kTagBytes = 64;
   static constexpr std::size_t kPoints = 512;
@@ -93,7 +93,8 @@ struct TrainingPage {
   SealedBlock<setting_words> settings;
   SealedBlock<kVerdictBytes / 8> verdict;
   SealedBlock<kFailureBytes / 8> failure;
-  std::array<std::uint64_t, 5> spare;
+  SealedBlock<kStallBytes / 8> stall;
+  std::uint64_t spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
@@ -146,6 +147,7 @@ struct TrainingReading {
   std::vector<ScalarCurve> curves;   // in the order of their first points: an index never changes its tag
   PlanSettings settings;
   std::string failure;  // of the last operation that has failed, in words; empty: none has
+  std::string stall;    // of operations that wait for some ranks, in words; empty: none does
   std::uint64_t plans_uncounted = 0;
   std::vector<CountedRoute> routes;  // by number
 };
