@@ -37,7 +37,7 @@ double usual_size(std::span<const Delays> delays) {
 }
 
 // Sums over some Delays. Each of them is capped, and the mean of its ranks taken off.
-struct Sums {
+struct CappedSums {
   std::vector<double> late;      // by rank
   std::vector<double> recently;  // the same, of the last quarter
   std::size_t ranks = 0;         // at most
@@ -81,9 +81,9 @@ struct Sums {
   }
 };
 
-Sums sums_of(std::span<const Delays> delays, double cap) {
+CappedSums sums_of(std::span<const Delays> delays, double cap) {
   const std::size_t ranks = delays.back().sum.size(), quarter = (delays.size() + 3) / 4;
-  Sums sums{.late = std::vector<double>(ranks), .recently = std::vector<double>(ranks)};
+  CappedSums sums{.late = std::vector<double>(ranks), .recently = std::vector<double>(ranks)};
   for (std::size_t i = 0; i < delays.size(); ++i) sums.add(delays[i], cap, i >= delays.size() - quarter);
   const double share = static_cast<double>(quarter) / static_cast<double>(delays.size());
   for (double& sum : sums.recently) sum /= share;
@@ -158,7 +158,7 @@ std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& dela
     const double usual = usual_size(last_delays);
     const auto found_before = found;
     for (const double cap : {3 * usual, 30 * usual, kNoCap}) {
-      const Sums sums = sums_of(last_delays, cap);
+      const CappedSums sums = sums_of(last_delays, cap);
       for (std::size_t rank = 0; rank < found.size(); ++rank) {
         const double power = found_before[rank] ? 0 : sums.power(rank);
         if (power <= powers[rank] || power < kSure + std::log(static_cast<double>(sums.ranks))) continue;

@@ -77,13 +77,19 @@ class SimulatedJob:
             self.job_version += 1
             self.tell("lost", rank, f"rank {rank} (process {4711 + rank} on {self.host_of(rank)}) was killed by signal 9 (Killed)")
 
+    def find(self, rank):
+        """It was not lost."""
+        with self.lock:
+            self.states[rank], self.words[rank] = "running", ""
+            self.job_version += 1
+
     def stall(self, rank):
         with self.lock:
             self.advance()
             now = self.now()
             self.spans += [(other, phase, step, begin, min(end, now)) for other, phase, step, begin, end in self.spans_of_step if begin < now]
             self.stuck = (rank, now)
-            self.tell("stall", rank, f"rank {rank} has not submitted 'layer.3.weight'; the others wait for it")
+            self.tell("stall", rank, self.line(now)["text"])
 
     def go_on(self):
         """After a stall."""
@@ -175,7 +181,7 @@ class SimulatedJob:
         with self.lock:
             return {"version": 1, "command": "python train.py --model bert-base --batch 8", "started_at": self.started_at, "elastic": self.lost > 0,
                     "generation": 1 + self.lost, "spares": 0, "lost": self.lost, "joined": 0,
-                    "ranks": [{"rank": rank, "host": self.host_of(rank), "process": 4711 + rank, "state": self.states[rank], "words": self.words[rank]}
+                    "ranks": [{"rank": rank, "name": f"rank {rank}", "host": self.host_of(rank), "process": 4711 + rank, "state": self.states[rank], "words": self.words[rank]}
                               for rank in range(self.rank_count)],
                     "hosts": [{"name": f"h{host}", "cores": 16, "memory_bytes": 64e9,
                                "cards": [{"name": card, "limit_bytes_per_s": limit} for card, limit in self.cards.items()]} for host in range(self.host_count)]}
@@ -250,8 +256,9 @@ class SimulatedJob:
         if self.ended:
             return {"state": self.ended, "text": f"ended after {self.step:,} steps"}
         if self.stuck:
-            return {"state": "stalled", "text": f"stalled at step {self.step + 1:,} for {now - self.stuck[1]:.0f} s: rank {self.stuck[0]} has not submitted "
-                                                "'layer.3.weight', the others wait for it"}
+            rank, since = self.stuck
+            return {"state": "stalled", "rank": rank, "text": f"stalled, step {self.step:,} of {self.total:,}; no step for {now - since:.0f} s, "
+                                                              f"the others wait for rank {rank} (data)"}
         if not self.step:
             return {"state": "starting", "text": "starting: all ranks run, no step yet"}
         progress = self.progress(now)
@@ -273,7 +280,7 @@ class SimulatedJob:
     def operations(self, now):
         if not self.stuck or self.ended:
             return []
-        return [{"rank": rank, "activity": f"{phase} for {now - since:.1f} s", "in_flight": []} for rank, phase, _, since, _ in self.open_spans(now)]
+        return [{"rank": rank, "activity": f"{phase} for {now - since:.1f} s"} for rank, phase, _, since, _ in self.open_spans(now)]
 
 
 class Reader:
