@@ -273,7 +273,7 @@ class SimulatedJob:
         moves = not self.stuck and not self.ended
         rate = lambda host, card, name: (12e6 + 10e6 * math.sin(now / 3 + host + card)) * moves * (name not in self.idle_cards)
         gpu = lambda number: {"name": "GPU", "memory_bytes": 80e9, "memory_used": 61e9, **({} if number else {"busy": 0.7 + 0.2 * math.sin(now), "celsius": 54})}
-        return [{"name": f"h{host}", "gpus": [gpu(number) for number in range(self.gpus)], "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host),
+        return [{"name": f"h{host}", "gpus": [gpu(number) for number in range(self.gpus)], "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host), "load": 3.5,
                  "cards": [{"name": name, "sent_per_s": rate(host, card, name), "received_per_s": 0.95 * rate(host, card, name)}
                            for card, name in enumerate(self.cards)]} for host in range(self.host_count)]
 
