@@ -140,6 +140,8 @@ void Observer::ended(const Status& status) {
   if (is_failure) TrainingRecord::of_process().note_failure(status.message);
 }
 
+void Observer::stalled(const std::string& words) { TrainingRecord::of_process().note_stall(words); }
+
 void Observer::agreed(Negotiator& negotiator) {
   const auto [hits, misses] = negotiator.cache_use();
   metrics_.cache_hits.add(hits - std::exchange(cache_hits_, hits));

@@ -37,9 +37,10 @@ class Observer {
   // The same, and it is done. `how` has the route, the backend, the bytes and the prediction.
   void finished(const Plan& plan, const EndedPlan& how);
   void completed(const Request& request, const Flight& flight, bool ok);
-  void ended(const Status& status);     // of the operations that have completed last
-  void agreed(Negotiator& negotiator);  // it has heard or said something
-  void turned();                        // a round of the background thread that moved something
+  void ended(const Status& status);        // of the operations that have completed last
+  void stalled(const std::string& words);  // a report; empty: it is over
+  void agreed(Negotiator& negotiator);     // it has heard or said something
+  void turned();                           // a round of the background thread that moved something
   void doing(std::string_view activity) { recorder_.doing(activity); }
 
   Recorder& recorder() { return recorder_; }

@@ -57,7 +57,9 @@ void RankObserver::look(pid_t process, Time now) {
     state_.resident_bytes = resident_bytes_of(process);
     state_.cpu_seconds = cpu_seconds_of(process);
   }
-  const auto state = [this] { return std::tuple(state_.step, state_.phase_since_ns, state_.failure); };
+  const auto state = [this] {
+    return std::tuple(state_.step, state_.phase_since_ns, state_.failure, state_.stall);
+  };
   const auto before = state();
   if (process == 0) told_plans_.at.reset();  // it may have ended
   if (page_) read_page(now);
@@ -92,6 +94,7 @@ void RankObserver::read_page(Time now) {
   state_.clock_offset_ns = reading->clock_offset_ns;
   state_.settings = reading->settings;
   state_.failure = reading->failure;
+  state_.stall = reading->stall;
   state_.plans_uncounted = reading->plans_uncounted;
   note_routes(reading->routes, now);
   for (const PhaseSpan& span : reading->spans)

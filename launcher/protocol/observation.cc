@@ -133,6 +133,7 @@ void put_training(Writer& writer, const Observed& message) {
   }
   put_settings(writer, message.settings);
   writer.put_string(message.failure);
+  writer.put_string(message.stall);
   writer.put(message.plans_uncounted);
   writer.put_count(message.routes.size());
   for (const CountedRoute& route : message.routes) put_route(writer, route);
@@ -159,6 +160,7 @@ void get_training(Reader& reader, Observed& message) {
   message.curves = reader.get_list<Observed::Curve>(2, get_curve);
   message.settings = get_settings(reader);
   message.failure = get_name(reader, TrainingPage::kFailureBytes);
+  message.stall = get_name(reader, TrainingPage::kStallBytes);
   message.plans_uncounted = reader.get<std::uint64_t>();
   message.routes = reader.get_list<CountedRoute>(kRouteBytes, get_route);
   std::size_t points = 0;

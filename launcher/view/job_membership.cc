@@ -34,6 +34,7 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
   if (about.state == RankState::ended || about.state == RankState::lost) return;
   about.state = is_lost ? RankState::lost : RankState::ended;
   about.words = words;
+  if (!about.observed.stall.empty()) line_.stall.clear();
   expect_ranks();
   if (!facts_.elastic) curves_.note_end(rank);  // else another worker is that rank
   if (is_lost) {
@@ -56,7 +57,7 @@ void JobView::generation(std::uint64_t number, const std::set<int>& members, Tim
     analysed_ = {.waits = times_.completed()};
     news_.analysis = true;
     pace_ = {};
-    stall_ = {};
+    line_.stall.clear();
   }
   const std::set<int> before = std::exchange(membership_.members, members);
   membership_.generation = number;

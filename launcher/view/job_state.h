@@ -33,6 +33,7 @@ struct RankView {
   int process = 0;
   std::string words;                // of its end
   bool is_heard = false;            // the agent has told of it
+  double heard_at = 0;              // Unix seconds: the last time
   agents::Observed observed;        // the last one, without its history
   std::int64_t phase_since_ns = 0;  // on rank 0's clock
   OpenSpan told;

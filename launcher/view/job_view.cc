@@ -19,11 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come later
 constexpr std::size_t kMostNewSpans = 8000;  // in one update
 constexpr std::size_t kMostEvents = 500;
-constexpr auto kLeastStall = 5s;
-constexpr auto kStallBeforeSteps = 30s;
-constexpr double kStepsOfStall = 10;
-constexpr double kStraggler = 0.05;  // of a step's own time: lateness that is an event
-constexpr std::size_t kStepsOfStraggler = 20;
+constexpr double kSilent = 2.5;                            // seconds: older news of a rank are not of now
 constexpr double kLongestRest = 366 * 86'400.0;            // seconds: what is farther is no forecast
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;  // of times that may be added
 
@@ -66,6 +62,7 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   clock_.note(host, news.now_ns, job_ns(now));
   const bool changed = !rank.is_heard || rank.observed.has_training != news.has_training;
   rank.is_heard = true;
+  rank.heard_at = unix_seconds(now);
   rank.observed.has_training = news.has_training;
   if (changed) expect_ranks();
   hear_spans(news.rank, news, now);
@@ -74,6 +71,7 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   if (news.has_training) rank.plans.hear(news);
   news_.plan = news_.plan || !news.routes.empty();
   if (news.failure != rank.observed.failure) tell_failure(news.rank, news.failure, now);
+  if (news.stall != rank.observed.stall) hear_of_stall(news.stall, now);
   rank.observed = news;
   rank.observed.spans.clear();
   rank.observed.curves.clear();
@@ -165,57 +163,67 @@ void JobView::analyse(Time now) {
   analysed_.analysis = analysis_of(times_.waits());
   for (LateRank& late : analysed_.analysis.lateness.ranks) late.since_ns = clock_.job_time(late.since_ns);
   news_.analysis = true;
-  tell_straggler(now);
+  tell_stragglers(now);
 }
 
-// Once, until it has been punctual again.
-void JobView::tell_straggler(Time now) {
-  const Lateness& late = analysed_.analysis.lateness;
-  if (late.ranks.empty() || late.steps < kStepsOfStraggler) return;
-  const LateRank& worst = late.ranks.front();
-  const double limit = kStraggler * late.own_ms;
-  if (worst.late_ms < limit / 2) analysed_.straggler = -1;
-  if (!worst.since_step || worst.late_ms < limit || analysed_.straggler == worst.rank) return;
-  analysed_.straggler = worst.rank;
-  note_event("straggler", worst.rank,
-             fmt::format("{} on {} is late since step {}: {:.1f} ms a step, in {}", name_of_rank(worst.rank),
-                         hosts_.at(static_cast<std::size_t>(ranks_.at(worst.rank).host)).name,
-                         with_commas(*worst.since_step), worst.late_ms, name_of(worst.phase)),
-             now);
-}
-
-// Ranks that others wait for. Nobody does while the model is evaluated or saved.
-Culprit JobView::stopped_by() const {
-  Culprit culprit;
-  for (const auto& [number, rank] : ranks_) {
-    if (rank.state != RankState::running || !rank.observed.has_training || rank_of(number) < 0) continue;
-    if (rank.observed.phase == Phase::wait || culprit.rank >= 0) continue;
-    culprit = {number, std::string(name_of(rank.observed.phase)), name_of_rank(number)};
+void JobView::tell_stragglers(Time now) {
+  for (const auto& [late, is_change] : analysed_.stragglers.hear(analysed_.analysis.lateness)) {
+    if (rank_of(late.rank) < 0) continue;
+    const std::string& host = hosts_.at(static_cast<std::size_t>(ranks_.at(late.rank).host)).name;
+    const std::string who = fmt::format("{} on {}", name_of_rank(late.rank), host);
+    note_event("straggler", late.rank,
+               is_change ? fmt::format("{} is late by {:.1f} ms a step now, in {}", who, late.late_ms,
+                                       name_of(late.phase))
+                         : fmt::format("{} is late since step {}: {:.1f} ms a step, in {}", who,
+                                       with_commas(*late.since_step), late.late_ms, name_of(late.phase)),
+               now);
   }
-  return culprit;
 }
 
+// As they were when their hosts spoke last.
+std::vector<PresentPhase> JobView::present_phases(Time now) const {
+  std::vector<PresentPhase> list;
+  for (const auto& [number, rank] : ranks_) {
+    const agents::Observed& news = rank.observed;
+    if (rank.state != RankState::running || !news.has_training || rank_of(number) < 0) continue;
+    const double host_at = hosts_.at(static_cast<std::size_t>(rank.host)).heard_at;
+    const double heard_at = std::max(host_at, rank.heard_at);
+    if (unix_seconds(now) > heard_at + kSilent) continue;
+    const double seconds =
+        static_cast<double>(news.now_ns - news.phase_since_ns) * 1e-9 + heard_at - rank.heard_at;
+    list.push_back({number, news.phase, news.step, seconds});
+  }
+  return list;
+}
+
+// By the phases of the ranks, or by the words of rank 0, which has asked all of them.
 void JobView::look_for_stall(Time now) {
-  const std::uint64_t step = line_.progress.step;
-  const bool was_away = now > stall_.looked + kLeastStall;  // nobody has watched meanwhile
-  if (step != stall_.step || was_away) stall_ = {.step = step, .since = now};
-  stall_.looked = now;
-  bool some_wait = false, some_save = false;
-  for (const auto& [number, rank] : ranks_) {
-    if (rank.state != RankState::running || !rank.observed.has_training || rank_of(number) < 0) continue;
-    const Phase phase = rank.observed.phase;
-    some_wait = some_wait || phase == Phase::wait;
-    some_save = some_save || phase == Phase::evaluation || phase == Phase::checkpoint;
+  const std::optional<Standstill> still =
+      standstill_of(present_phases(now), line_.progress.step_ms, !facts_.elastic);
+  if (!still && line_.stall.empty()) {
+    analysed_.stall_is_told = false;
+    return;
   }
-  const std::chrono::duration<double> several(kStepsOfStall * line_.progress.step_ms * 1e-3);
-  const auto limit = line_.progress.step_ms > 0
-                         ? std::max<std::chrono::duration<double>>(kLeastStall, several)
-                         : std::chrono::duration<double>(kStallBeforeSteps);
-  if (!some_wait || some_save || now - stall_.since < limit) return;
+  line_.culprit = {};
+  line_.words.clear();
   line_.state = LineState::stalled;
-  line_.still_s = std::chrono::duration<double>(now - stall_.since).count();
-  line_.culprit = stopped_by();
-  if (!std::exchange(stall_.is_told, true)) note_event("stall", line_.culprit.rank, in_words(line_), now);
+  if (still) {
+    const bool is_stall = still->is_stall || !line_.stall.empty();
+    line_.state = is_stall ? LineState::stalled : LineState::waiting;
+    line_.still_s = still->seconds;
+    if (still->culprit)
+      line_.culprit = {still->culprit->rank, std::string(name_of(still->culprit->phase)),
+                       name_of_rank(still->culprit->rank)};
+  }
+  if (!still || !still->is_stall || std::exchange(analysed_.stall_is_told, true)) return;
+  note_event("stall", line_.culprit.rank, in_words(line_), now);
+}
+
+// No words: it is over.
+void JobView::hear_of_stall(const std::string& words, Time now) {
+  if (words == line_.stall) return;
+  line_.stall = words;
+  if (!words.empty()) note_event("stall", -1, words, now);
 }
 
 // Steps, speed and the end that follow from them. While a generation begins, its ranks may not have told
@@ -276,9 +284,11 @@ void JobView::settle_running(Time now) {
     line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");
   }
   const auto& late = analysed_.analysis.lateness.ranks;
-  if (!late.empty() && late.front().since_step)
-    line_.culprit = {late.front().rank, std::string(name_of(late.front().phase)),
-                     name_of_rank(late.front().rank)};
+  const auto found = std::ranges::find_if(
+      late, [this](const LateRank& each) { return each.explains && rank_of(each.rank) >= 0; });
+  if (found != late.end())
+    line_.culprit = {found->rank, std::string(name_of(found->phase)), name_of_rank(found->rank),
+                     found->late_ms};
   look_for_stall(now);
 }
 

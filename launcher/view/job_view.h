@@ -18,7 +18,9 @@
 #include "launcher/view/job_state.h"
 #include "launcher/view/progress.h"
 #include "launcher/view/scalar_curves.h"
+#include "launcher/view/stall_watch.h"
 #include "launcher/view/step_times.h"
+#include "launcher/view/stragglers.h"
 
 namespace rueda {
 
@@ -82,17 +84,12 @@ class JobView {
     int lost = 0, joined = 0;
     bool is_over = false;  // the job
   };
-  struct Stall {
-    std::uint64_t step = 0;
-    Time since{};   // the first sight of that step
-    Time looked{};  // the last look
-    bool is_told = false;
-  };
   struct Analysed {
     Analysis analysis;
     std::uint64_t waits = 0;  // so many were complete
     Time at{};
-    int straggler = -1;  // of which an event has told
+    Stragglers stragglers;
+    bool stall_is_told = false;
   };
 
   std::int64_t job_ns(Time now) const;
@@ -111,11 +108,12 @@ class JobView {
   void expect_ranks();
   void analyse(Time now);
   void take_shown();
-  void tell_straggler(Time now);
+  void tell_stragglers(Time now);
   void look_for_stall(Time now);
-  Culprit stopped_by() const;
+  std::vector<PresentPhase> present_phases(Time now) const;
   void look_at_cards(Time now);
   void tell_failure(int rank, const std::string& words, Time now);
+  void hear_of_stall(const std::string& words, Time now);
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);
@@ -136,7 +134,6 @@ class JobView {
   std::deque<JobEvent> events_;  // the last ones
   Analysed analysed_;
   LineFacts line_;
-  Stall stall_;
   News news_;
 };
 

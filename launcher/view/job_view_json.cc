@@ -16,9 +16,12 @@ using nlohmann::json;
 
 constexpr auto kBetweenPlans = std::chrono::seconds(1);
 constexpr double kLongPhase = 0.2;  // seconds: an update
-constexpr double kStillFor = 5, kStillSteps = 10;
 
-json as_json(const LineFacts& line) { return {{"state", name_of(line.state)}, {"text", in_words(line)}}; }
+json as_json(const LineFacts& line, int culprit) {
+  json entry{{"state", name_of(line.state)}, {"text", in_words(line)}};
+  if (culprit >= 0) entry["rank"] = culprit;
+  return entry;
+}
 
 json as_json(const Progress& progress) {
   const auto rounded = [](double value) { return std::round(value * 1e3) / 1e3; };
@@ -196,15 +199,16 @@ json JobView::take_open_spans(Time now) {
 
 json JobView::operations(Time now) const {
   json list = json::array();
-  const double limit = std::max(kStillFor, kStillSteps * line_.progress.step_ms * 1e-3);
+  const bool stands_still = line_.state == LineState::waiting || line_.state == LineState::stalled;
+  const double step_ms = line_.progress.step_ms;
+  const double limit = stands_still ? notable_wait(step_ms) : stalled_wait(step_ms);
   for (const auto& [number, rank] : ranks_) {
     if (membership_.is_over || rank_of(number) < 0 || !is_in_phase(rank) || phase_seconds(rank, now) <= limit)
       continue;
-    list.push_back(
-        {{"rank", rank_of(number)},
-         {"name", name_of_rank(number)},
-         {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase), phase_seconds(rank, now))},
-         {"in_flight", json::array()}});
+    list.push_back({{"rank", rank_of(number)},
+                    {"name", name_of_rank(number)},
+                    {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase),
+                                             phase_seconds(rank, now))}});
   }
   return list;
 }
@@ -234,7 +238,7 @@ json JobView::update(Time now) {
   settle_line(now);
   json news = json::object();
   if (std::string line = in_words(line_); line != news_.line) {
-    news["line"] = as_json(line_);
+    news["line"] = as_json(line_, rank_of(line_.culprit.rank));
     news_.line = std::move(line);
   }
   if (line_.has_steps && line_.progress != news_.progress) {
@@ -269,7 +273,7 @@ json JobView::update(Time now) {
 }
 
 json JobView::everything(Time now) const {
-  json all{{"now", feed_seconds(job_ns(now))}, {"line", as_json(line_)}};
+  json all{{"now", feed_seconds(job_ns(now))}, {"line", as_json(line_, rank_of(line_.culprit.rank))}};
   if (line_.has_steps) all["progress"] = as_json(line_.progress);
   all["scalars"] = curves_.all();
   all["spans"] = list_of(spans_, [](const auto& span) { return rueda::as_json(span); });

@@ -8,19 +8,23 @@
 #include <utility>
 
 #include "core/base/median.h"
+#include "launcher/view/late_evidence.h"
 
 namespace rueda {
 namespace {
 
 constexpr double kMilli = 1e-6;    // of nanoseconds
-constexpr double kNotable = 0.01;  // of a step's own time: less is not late
+constexpr double kNotable = 0.05;  // of a step's own time: less is not late
 constexpr double kLeastMs = 0.05;
+constexpr double kMost = 0.5;  // of the others' waiting
 constexpr double kBestTenth = 0.1;
+constexpr std::size_t kStretch = 25;
+constexpr std::size_t kWarmUp = 5;          // steps
+constexpr std::size_t kMiddleWindow = 400;  // steps
+constexpr std::size_t kUnitsAround = 4;     // of a change, in which its step is looked for
 
 // One rank, step by step.
 struct Series {
-  std::vector<std::uint64_t> steps;
-  std::vector<std::int64_t> arrivals;
   std::vector<double> late_ms;
   std::vector<double> own_ms;
 };
@@ -31,9 +35,7 @@ struct Sums {
   std::array<double, kPhaseCount> phase_ms{};
 };
 
-void add_to(Series& series, std::uint64_t step, const WaitPart& part, double late_ms) {
-  series.steps.push_back(step);
-  series.arrivals.push_back(part.arrival_ns);
+void add_to(Series& series, const WaitPart& part, double late_ms) {
   series.late_ms.push_back(late_ms);
   series.own_ms.push_back(part.own_ns == WaitPart::kUnknown ? 0 : static_cast<double>(part.own_ns) * kMilli);
 }
@@ -45,14 +47,24 @@ double mean_of(const std::vector<double>& values, std::size_t last) {
          static_cast<double>(count);
 }
 
-// Mean of the smallest tenth, without those that are not known.
-double best_of(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return value <= 0; });
-  std::ranges::sort(values);
+// Of the smallest tenth of the means of stretches, without what is not known.
+double best_of(const std::vector<double>& values) {
+  std::vector<double> means;
+  for (std::size_t end = values.size(); end >= std::min(kStretch, values.size()) && end > 0;
+       end -= std::min(end, kStretch)) {
+    const std::size_t begin = end - std::min(end, kStretch);
+    double sum = 0, count = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      sum += std::max(0.0, values[i]);
+      count += values[i] > 0 ? 1 : 0;
+    }
+    if (count > 0) means.push_back(sum / count);
+  }
+  std::ranges::sort(means);
   const auto tenth =
-      std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(values.size()) * kBestTenth));
-  values.resize(std::min(values.size(), tenth));
-  return mean_of(values, values.size());
+      std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(means.size()) * kBestTenth));
+  means.resize(std::min(means.size(), tenth));
+  return mean_of(means, means.size());
 }
 
 std::size_t bin_of(double ms) {
@@ -77,8 +89,6 @@ void add_recent(Gathered& all, const CommonWait& wait, const std::vector<std::in
     Sums& sums = all.sums[rank];
     ++sums.waits;
     if (part.arrival_ns == last && last > first) ++sums.last;
-    for (std::size_t phase = 0; phase < sums.phase_ms.size(); ++phase)
-      sums.phase_ms[phase] += static_cast<double>(part.phase_ns[phase]) * kMilli;
     ++all.ranks[rank].histogram[bin_of(static_cast<double>(part.arrival_ns - first) * kMilli)];
   }
 }
@@ -89,6 +99,11 @@ double late_ms(const std::vector<std::int64_t>& arrivals, const WaitPart& part) 
          kMilli;
 }
 
+// Without the first steps, where there are others.
+std::size_t first_that_counts(const std::deque<CommonWait>& waits) {
+  return waits.size() > 2 * kWarmUp ? kWarmUp : 0;
+}
+
 Gathered gather(const std::deque<CommonWait>& waits) {
   Gathered all;
   const std::size_t recent = first_of_last_steps(waits, kRecentSteps);
@@ -97,12 +112,12 @@ Gathered gather(const std::deque<CommonWait>& waits) {
   all.series.resize(count);
   all.sums.resize(count);
   all.ranks.resize(count);
-  for (std::size_t i = 0; i < waits.size(); ++i) {
+  for (std::size_t i = first_that_counts(waits); i < waits.size(); ++i) {
     const CommonWait& wait = waits[i];
     const std::vector<std::int64_t> arrivals = sorted_arrivals(wait);
     for (std::size_t rank = 0; rank < wait.parts.size(); ++rank)
       if (const WaitPart& part = wait.parts[rank]; part.is_there)
-        add_to(all.series[rank], wait.step, part, late_ms(arrivals, part));
+        add_to(all.series[rank], part, late_ms(arrivals, part));
     if (i < recent) continue;
     ++all.steps;
     add_recent(all, wait, arrivals);
@@ -128,10 +143,73 @@ Phase phase_of_excess(const std::vector<Sums>& sums, std::size_t rank) {
   return most;
 }
 
-void find_moment(LateRank& late, const Series& series) {
-  const std::size_t at = change_point(series.late_ms);
-  late.since_step = series.steps[at];
-  late.since_ns = series.arrivals[at];
+// Of the waits from `first` on.
+std::vector<Sums> sums_of(const std::deque<CommonWait>& waits, std::size_t first, std::size_t ranks) {
+  std::vector<Sums> sums(ranks);
+  for (std::size_t i = first; i < waits.size(); ++i)
+    for (std::size_t rank = 0; rank < waits[i].parts.size(); ++rank) {
+      const WaitPart& part = waits[i].parts[rank];
+      if (!part.is_there) continue;
+      ++sums[rank].waits;
+      for (std::size_t phase = 0; phase < kPhaseCount; ++phase)
+        sums[rank].phase_ms[phase] += static_cast<double>(part.phase_ns[phase]) * kMilli;
+    }
+  return sums;
+}
+
+// The index of the first wait of its lateness. First its Delays are found, and then the step among theirs.
+std::size_t moment_of(std::size_t rank, const std::vector<Delays>& delays, double cap,
+                      const std::deque<CommonWait>& waits) {
+  std::vector<double> sums;
+  for (const Delays& each : delays) sums.push_back(std::isnan(each.sum[rank]) ? 0 : each.sum[rank]);
+  const std::size_t at = change_point(sums, cap);
+  if (at == 0) return 0;
+  const std::size_t begin = delays[at - std::min(at, kUnitsAround)].first;
+  const std::size_t end = at + kUnitsAround < delays.size() ? delays[at + kUnitsAround].first : waits.size();
+  std::vector<double> steps;
+  for (std::size_t i = begin; i < end; ++i) {
+    const WaitPart* part = rank < waits[i].parts.size() ? &waits[i].parts[rank] : nullptr;
+    steps.push_back(part != nullptr && part->is_there ? late_ms(sorted_arrivals(waits[i]), *part) : 0);
+  }
+  return begin + best_split(steps, cap);
+}
+
+// `shown_by`: the last waits that show its lateness.
+void describe(LateRank& late, std::size_t moment, std::size_t shown_by, const std::deque<CommonWait>& waits) {
+  const auto rank = static_cast<std::size_t>(late.rank);
+  const auto is_there = [&](const CommonWait& wait) {
+    return rank < wait.parts.size() && wait.parts[rank].is_there;
+  };
+  while (moment + 1 < waits.size() && !is_there(waits[moment])) ++moment;
+  late.since_step = waits[moment].step;
+  if (is_there(waits[moment])) late.since_ns = waits[moment].parts[rank].arrival_ns;
+  const std::size_t first = std::max(moment, shown_by);
+  double lateness = 0, waited = 0;
+  std::size_t count = 0;
+  for (std::size_t i = first; i < waits.size(); ++i) {
+    if (!is_there(waits[i])) continue;
+    lateness += late_ms(sorted_arrivals(waits[i]), waits[i].parts[rank]);
+    waited += static_cast<double>(waits[i].waited_ns) * kMilli;
+    ++count;
+  }
+  if (count > 0) late.late_ms = std::max(0.0, lateness / static_cast<double>(count));
+  late.explains = lateness > kMost * waited;
+  late.phase = phase_of_excess(sums_of(waits, first, waits.back().parts.size()), rank);
+}
+
+// Gives those that are late their moment.
+void find_late_ones(Lateness& all, const std::deque<CommonWait>& waits) {
+  const std::vector<Delays> delays = delays_of(waits, std::min(waits.size(), kWarmUp));
+  const std::array begins{first_of_last_steps(waits, kRecentSteps), first_of_last_steps(waits, kMiddleWindow),
+                          std::size_t{0}};
+  const auto evidence = evidence_of(delays, begins);
+  for (LateRank& late : all.ranks) {
+    const auto rank = static_cast<std::size_t>(late.rank);
+    if (late.late_ms < std::max(kLeastMs, kNotable * all.own_ms)) continue;
+    if (rank >= evidence.size() || !evidence[rank]) continue;
+    describe(late, moment_of(rank, delays, evidence[rank]->cap, waits), delays[evidence[rank]->first].first,
+             waits);
+  }
 }
 
 }  // namespace
@@ -142,31 +220,6 @@ double median_or_zero(std::vector<double> values) {
 
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps) {
   return waits.size() - std::min(waits.size(), steps);
-}
-
-// The greatest difference of the sum so far from its share of the whole sum marks the change (CUSUM). A drop
-// of the mean is none: the rank has been late since the first number.
-std::size_t change_point(std::vector<double> values) {
-  if (values.size() < 2) return 0;
-  std::vector<double> sorted = values;
-  const auto high = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * 95 / 100);
-  std::ranges::nth_element(sorted, high);
-  for (double& value : values) value = std::min(value, *high);
-  const auto count = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double sum = 0, lowest = 0;
-  std::size_t at = 0;
-  for (std::size_t i = 0; i + 1 < values.size(); ++i) {
-    sum += values[i] - mean;
-    if (sum >= lowest) continue;
-    lowest = sum;
-    at = i + 1;
-  }
-  if (at == 0) return 0;
-  const double before = (lowest + mean * static_cast<double>(at)) / static_cast<double>(at);
-  const double after =
-      (mean * static_cast<double>(values.size() - at) - lowest) / static_cast<double>(values.size() - at);
-  return after > 2 * std::max(before, 0.0) ? at : 0;
 }
 
 Lateness lateness_of(const std::deque<CommonWait>& waits) {
@@ -194,13 +247,12 @@ Lateness lateness_of(const std::deque<CommonWait>& waits) {
     late.share = static_cast<double>(sums.last) / static_cast<double>(sums.waits);
     if (now > 0) late.score_best = std::min(1.0, fastest / now);
     if (now > 0) late.score_own = std::min(1.0, best_of(series.own_ms) / now);
-    if (late.late_ms > std::max(kLeastMs, kNotable * all.own_ms)) {
-      late.phase = phase_of_excess(gathered.sums, rank);
-      find_moment(late, series);
-    }
     all.ranks.push_back(late);
   }
-  std::ranges::stable_sort(all.ranks, std::ranges::greater(), &LateRank::late_ms);
+  find_late_ones(all, waits);
+  std::ranges::stable_sort(all.ranks, std::ranges::greater(), [](const LateRank& late) {
+    return std::pair(late.since_step.has_value(), late.late_ms);
+  });
   return all;
 }
 

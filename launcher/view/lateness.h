@@ -22,10 +22,14 @@ struct LateRank {
   double late_ms = 0;     // mean of its arrivals less the median of the other ranks'; 0 at least
   double share = 0;       // of steps: it was the last one
   double score_best = 1;  // the fastest rank's own time, in its own
-  double score_own = 1;   // the own time of its best tenth of all steps, in its own now
-  std::optional<std::uint64_t> since_step{};  // the first step of its lateness, where it is late
-  std::int64_t since_ns = 0;                  // its arrival there
-  Phase phase = Phase::other;                 // it exceeds the median of the other ranks most
+  double score_own = 1;   // the own time of its best stretches of 25 steps, in its own now
+  // The first step of its lateness. It is late only where this is there: no chance makes it so, and it costs
+  // a notable part of a step. Then `late_ms` is of the
+  // last steps that show it.
+  std::optional<std::uint64_t> since_step{};
+  std::int64_t since_ns = 0;   // its arrival there
+  bool explains = false;       // most of the others' waiting
+  Phase phase = Phase::other;  // it exceeds the median of the other ranks most
   std::array<std::uint32_t, kLatenessBounds.size() + 1> histogram{};
 };
 
@@ -33,15 +37,12 @@ struct Lateness {
   std::size_t steps = 0;        // so many are looked at
   double wait_ms = 0;           // mean of the last arrival less the median of the others: they wait so long
   double own_ms = 0;            // median rank's own time
-  std::vector<LateRank> ranks;  // the latest first
+  std::vector<LateRank> ranks;  // those that are late first, the latest before others
 };
 
-// Of the last kRecentSteps steps; the moment and the best time of all steps that are there. Pure.
+// Of the last kRecentSteps steps; the moment and the best time of all steps that are there. The first steps
+// do not count: a start takes its time. Pure.
 Lateness lateness_of(const std::deque<CommonWait>& waits);
-
-// The first number after the greatest change of the mean; 0 where it does not change. Single outliers count
-// as much as the 95th percentile.
-std::size_t change_point(std::vector<double> values);
 
 // The waits of the last steps.
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps);

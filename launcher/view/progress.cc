@@ -46,6 +46,23 @@ std::string progress_in_words(const Progress& progress, double now) {
   return text;
 }
 
+std::string standstill_in_words(const LineFacts& facts) {
+  if (!facts.stall.empty() && facts.culprit.rank < 0) return "; " + facts.stall;
+  const std::string text =
+      fmt::format("; no step for {:.{}f} s", facts.still_s, facts.state == LineState::waiting ? 1 : 0);
+  if (facts.culprit.rank < 0) return text + ", all ranks wait for results";
+  return fmt::format("{}, the others wait for {} ({})", text, name_of(facts.culprit), facts.culprit.phase);
+}
+
+std::string lateness_in_words(const LineFacts& facts) {
+  const double limit = kNotable * facts.progress.step_ms;
+  if (facts.culprit.rank >= 0 && facts.culprit.late_ms > limit)
+    return fmt::format("; {:.1f} ms a step waiting for {} ({})", facts.culprit.late_ms,
+                       name_of(facts.culprit), facts.culprit.phase);
+  if (facts.progress.wait_ms <= limit || facts.progress.wait_ms <= 0) return "";
+  return fmt::format("; {:.1f} ms a step waiting for others", facts.progress.wait_ms);
+}
+
 }  // namespace
 
 void Pace::add(int rank, std::uint64_t step, std::int64_t begin_ns) {
@@ -63,7 +80,8 @@ double Pace::step_ms() const {
 }
 
 std::string name_of(LineState state) {
-  constexpr std::array<std::string_view, 5> kNames{"starting", "running", "stalled", "ended", "lost"};
+  constexpr std::array<std::string_view, 6> kNames{"starting", "running", "waiting",
+                                                   "stalled",  "ended",   "lost"};
   return std::string(kNames[static_cast<std::size_t>(state)]);
 }
 
@@ -82,18 +100,11 @@ std::string in_words(const LineFacts& facts) {
   std::string text = name_of(facts.state);
   if (facts.has_steps)
     text += progress_in_words(progress, facts.state == LineState::running ? facts.now_at : 0);
-  if (facts.state == LineState::stalled) {
-    text += fmt::format("; no step for {:.0f} s", facts.still_s);
-    text += facts.culprit.rank >= 0
-                ? fmt::format(", the others wait for {} ({})", name_of(facts.culprit), facts.culprit.phase)
-                : ", all ranks wait for results";
-  } else if (const std::string slow = facts.slow_cards.words();
-             facts.state == LineState::running && !slow.empty()) {
-    text += "; " + slow;  // it holds all ranks up in turn
-  } else if (facts.state == LineState::running && facts.culprit.rank >= 0 && progress.wait_ms > 0 &&
-             progress.wait_ms > kNotable * progress.step_ms) {
-    text += fmt::format("; {:.1f} ms a step waiting for {} ({})", progress.wait_ms, name_of(facts.culprit),
-                        facts.culprit.phase);
+  if (facts.state == LineState::waiting || facts.state == LineState::stalled)
+    text += standstill_in_words(facts);
+  if (facts.state == LineState::running) {
+    const std::string slow = facts.slow_cards.words();
+    text += slow.empty() ? lateness_in_words(facts) : "; " + slow;  // a card holds all ranks up in turn
   }
   return facts.words.empty() ? text : fmt::format("{}: {}", text, facts.words);
 }

@@ -35,7 +35,7 @@ struct Progress {
   std::uint64_t total = 0;   // 0: unknown
   double samples_per_s = 0;  // 0: unknown
   double step_ms = 0;        // 0: unknown
-  double wait_ms = 0;        // of a step, for the last rank
+  double wait_ms = 0;        // of a step, for others
   double ends_at = 0;        // Unix seconds; 0: unknown
   bool operator==(const Progress&) const = default;
 };
@@ -45,16 +45,19 @@ struct Culprit {
   int rank = -1;  // -1: none
   std::string phase;
   std::string name{};  // empty: "rank", and the number
+  double late_ms = 0;  // of a step
 };
 
-enum class LineState { starting, running, stalled, ended, lost };
+// `waiting`: a step takes long, as some rank does not come. After a while that is a stall.
+enum class LineState { starting, running, waiting, stalled, ended, lost };
 
 struct LineFacts {
   LineState state = LineState::starting;
   std::string words;  // of the end, or what a start waits for
   Progress progress;
-  Culprit culprit;         // it makes steps longer, or, of a stalled job, stops it
-  double still_s = 0;      // of a stalled job: since its last step
+  Culprit culprit;         // it makes steps longer, or, of a job that waits or is stalled, stops it
+  double still_s = 0;      // of a job that waits or is stalled: the longest wait
+  std::string stall{};     // rank 0's words of operations that wait; empty: none
   double now_at = 0;       // Unix seconds
   bool has_steps = false;  // ranks tell their steps
   LastingSlowCards slow_cards;

@@ -66,6 +66,7 @@ class Negotiator : private ReadinessTable::Listener {
   std::vector<Abort> take_aborts() { return aborts_.take(); }
   // Returns stall reports for the log: at rank 0, or at a node that rank 0 does not answer.
   std::vector<std::string> take_reports() { return stalls_.take_reports(); }
+  bool has_reported_stalls() const { return stalls_.has_reported(); }  // which go on
 
   using LastOne = RootState::LastOne;
   // At rank 0; else there are none.

@@ -3,6 +3,7 @@
 // operation waits long, or does not move.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -73,6 +74,10 @@ class StallInspector {
   // Reports in words, one for each set of operations with the same missing ranks: at rank 0, or where it does
   // not answer.
   std::vector<std::string> take_reports() { return std::exchange(reports_, {}); }
+  // Operations of a report wait still.
+  bool has_reported() const {
+    return std::ranges::any_of(noticed_, [](const auto& each) { return !each.second.words.empty(); });
+  }
   // At rank 0: why the job must end, once something has waited for `fail_after`.
   std::optional<Status> verdict(Time now) const;
   std::optional<Time> due() const;

@@ -188,6 +188,7 @@ std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_
   }
   reading.settings = settings_of(page);
   reading.failure = text_of(page.failure);
+  reading.stall = text_of(page.stall);
   reading.plans_uncounted = load_word(page.plans_uncounted);
   reading.routes = routes_of(page);
   const std::size_t curves = std::min<std::uint64_t>(load_word(page.curves_made), TrainingPage::kTags);

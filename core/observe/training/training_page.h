@@ -29,7 +29,7 @@ struct TrainingPage {
   static constexpr std::size_t kRoutes = 256;
   static constexpr std::size_t kBackendBytes = 24, kInsideBytes = 16, kBetweenBytes = 24;
   static constexpr std::size_t kVerdictBytes = 128;
-  static constexpr std::size_t kFailureBytes = 400;
+  static constexpr std::size_t kFailureBytes = 400, kStallBytes = 400;
   static constexpr std::size_t kTags = 64;
   static constexpr std::size_t kTagBytes = 64;
   static constexpr std::size_t kPoints = 512;
@@ -95,6 +95,7 @@ struct TrainingPage {
   SealedBlock<kVerdictBytes / 8> verdict;
   SealedBlock<kFailureBytes / 8> failure;
   SealedBlock<generation_words> generation;  // of an elastic job
+  SealedBlock<kStallBytes / 8> stall;
   std::uint64_t spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
@@ -148,6 +149,7 @@ struct TrainingReading {
   std::vector<ScalarCurve> curves;   // in the order of their first points: an index never changes its tag
   PlanSettings settings;
   std::string failure;  // of the last operation that has failed, in words; empty: none has
+  std::string stall;    // of operations that wait for some ranks, in words; empty: none does
   std::uint64_t plans_uncounted = 0;
   std::vector<CountedRoute> routes;      // by number
   std::uint64_t generation = 0;          // of an elastic job: the process is one of its ranks

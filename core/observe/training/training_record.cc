@@ -272,6 +272,19 @@ void TrainingRecord::note_failure(std::string_view words) {
   store_all(page_->failure, failure);
 }
 
+void TrainingRecord::note_stall(std::string_view words) {
+  if (is_of_child()) return;
+  std::string line;  // lines of a report are indented
+  for (const char letter : words) {
+    if (letter == ' ' && line.ends_with("; ")) continue;
+    line += letter == '\n' ? "; " : std::string(1, letter);
+  }
+  const std::lock_guard lock(mutex_);
+  std::array<std::uint64_t, TrainingPage::kStallBytes / 8> stall{};
+  put_text(stall, beginning_of(line, TrainingPage::kStallBytes));
+  store_all(page_->stall, stall);
+}
+
 bool TrainingRecord::use_settings(const void* owner, const PlanSettings& settings) {
   if (is_of_child()) return false;
   const std::lock_guard lock(mutex_);

@@ -49,6 +49,9 @@ class TrainingRecord {
 
   // An operation has failed. The page keeps the beginning of the last words.
   void note_failure(std::string_view words);
+  // Operations wait for some ranks, which these words name. The page keeps their beginning. No words: they
+  // wait no more.
+  void note_stall(std::string_view words);
 
   // The caller's own until it gives the Route back; then a later caller may go on counting. Null: all are
   // taken.

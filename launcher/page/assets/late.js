@@ -5,7 +5,7 @@ import { about, count, duration, percent, plural } from "./words.js";
 
 const kFew = 8, kPause = 1000;
 const kSlots = ["less than 0.1", "0.1 to 0.3", "0.3 to 1", "1 to 3", "3 to 10", "10 to 30", "30 to 100", "100 to 300", "300 to 1000", "more than 1000"];
-const kNotable = 0.5, kLarge = 2;  // percent
+const kNotable = 0.5, kLarge = 2;  // percent: of late ranks
 const kSvg = "http://www.w3.org/2000/svg";
 
 function histogram() {
@@ -31,9 +31,9 @@ function fill(made, counts) {
   made.setAttribute("aria-label", kSlots.flatMap((slot, index) => counts[index] ? [`${plural(counts[index], "time")} ${slot} ms`] : []).join(", "));
 }
 
-function score(cell, number) {
+function score(cell, number, late) {
   setText(cell, number === undefined || number === null ? "" : number.toFixed(2));
-  cell.classList.toggle("bad", typeof number === "number" && number < 0.85);
+  cell.classList.toggle("bad", late && typeof number === "number" && number < 0.85);
 }
 
 export const isLate = ({ since_step: step }) => step !== undefined;
@@ -103,8 +103,8 @@ export class Late {
     setShare(late.firstElementChild, item.late_ms / most);
     setText(late.lastElementChild, duration(item.late_ms / 1000));
     setText(share, percent(item.share));
-    score(best, item.score_best);
-    score(own, item.score_own);
+    score(best, item.score_best, isLate(item));
+    score(own, item.score_own, isLate(item));
     const ago = this.now - item.since;
     setText(since, isLate(item) ? `step ${count(item.since_step)}${ago >= 0 ? `, ${about(ago)} ago` : ""}` : "");
     setText(phase, item.phase ?? "");

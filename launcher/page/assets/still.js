@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that stand still: what each one does, and its operations in flight. Hidden while all move.
+// Ranks that stand still, and what each one does. Hidden while all move.
 import { byId, keepChildren, node, setText } from "./dom.js";
 import { plural } from "./words.js";
 
@@ -18,9 +18,9 @@ export class Still {
       const made = node("li");
       made.append(node("strong"), ": ", node("span"));
       return made;
-    }, (made, { name, activity, in_flight: inFlight = [] }) => {
+    }, (made, { name, activity }) => {
       setText(made.children[0], name);
-      setText(made.children[1], [activity, ...inFlight].filter(Boolean).join("; "));
+      setText(made.children[1], activity);
     });
   }
 }

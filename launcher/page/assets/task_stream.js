@@ -73,10 +73,9 @@ export class TaskStream {
     this.layOut();
   }
 
-  mark({ late, line, events = [] }) {
+  mark({ late, line }) {
     if (late) this.late = late.ranks.filter(isLate).map(({ rank }) => rank);
-    for (const event of events) if (event.kind === "stall") this.stalled = event.rank;
-    if (line && line.state !== "stalled") this.stalled = null;
+    if (line) this.stalled = ["waiting", "stalled"].includes(line.state) ? line.rank ?? null : null;
     const marks = new Map(this.late.map((rank) => [rank, "late"]));
     if (this.stalled !== null) marks.set(this.stalled, "stalled");
     if (String([...marks]) === String([...this.marks])) return;

@@ -77,13 +77,19 @@ class SimulatedJob:
             self.job_version += 1
             self.tell("lost", rank, f"rank {rank} (process {4711 + rank} on {self.host_of(rank)}) was killed by signal 9 (Killed)")
 
+    def find(self, rank):
+        """It was not lost."""
+        with self.lock:
+            self.states[rank], self.words[rank] = "running", ""
+            self.job_version += 1
+
     def stall(self, rank):
         with self.lock:
             self.advance()
             now = self.now()
             self.spans += [(other, phase, step, begin, min(end, now)) for other, phase, step, begin, end in self.spans_of_step if begin < now]
             self.stuck = (rank, now)
-            self.tell("stall", rank, f"rank {rank} has not submitted 'layer.3.weight'; the others wait for it")
+            self.tell("stall", rank, self.line(now)["text"])
 
     def go_on(self):
         """After a stall."""
@@ -250,8 +256,9 @@ class SimulatedJob:
         if self.ended:
             return {"state": self.ended, "text": f"ended after {self.step:,} steps"}
         if self.stuck:
-            return {"state": "stalled", "text": f"stalled at step {self.step + 1:,} for {now - self.stuck[1]:.0f} s: rank {self.stuck[0]} has not submitted "
-                                                "'layer.3.weight', the others wait for it"}
+            rank, since = self.stuck
+            return {"state": "stalled", "rank": rank, "text": f"stalled, step {self.step:,} of {self.total:,}; no step for {now - since:.0f} s, "
+                                                              f"the others wait for rank {rank} (data)"}
         if not self.step:
             return {"state": "starting", "text": "starting: all ranks run, no step yet"}
         progress = self.progress(now)
@@ -266,14 +273,14 @@ class SimulatedJob:
         moves = not self.stuck and not self.ended
         rate = lambda host, card, name: (12e6 + 10e6 * math.sin(now / 3 + host + card)) * moves * (name not in self.idle_cards)
         gpu = lambda number: {"name": "GPU", "memory_bytes": 80e9, "memory_used": 61e9, **({} if number else {"busy": 0.7 + 0.2 * math.sin(now), "celsius": 54})}
-        return [{"name": f"h{host}", "gpus": [gpu(number) for number in range(self.gpus)], "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host),
+        return [{"name": f"h{host}", "gpus": [gpu(number) for number in range(self.gpus)], "busy": 0.55 + 0.4 * math.sin(now / 5 + host) if moves else 0.04, "memory_used": 21e9 + 3e9 * math.sin(now / 9 + host), "load": 3.5,
                  "cards": [{"name": name, "sent_per_s": rate(host, card, name), "received_per_s": 0.95 * rate(host, card, name)}
                            for card, name in enumerate(self.cards)]} for host in range(self.host_count)]
 
     def operations(self, now):
         if not self.stuck or self.ended:
             return []
-        return [{"rank": rank, "name": f"rank {rank}", "activity": f"{phase} for {now - since:.1f} s", "in_flight": []} for rank, phase, _, since, _ in self.open_spans(now)]
+        return [{"rank": rank, "name": f"rank {rank}", "activity": f"{phase} for {now - since:.1f} s"} for rank, phase, _, since, _ in self.open_spans(now)]
 
 
 class Reader:

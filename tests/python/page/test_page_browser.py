@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live page in a browser without a window, on the feed of a simulated job. Times are printed (pytest -s), and no test depends on them."""
+"""The live page in a browser without a window, on the feed of a simulated job. What is to be quick has three tries."""
 
 import time
 
@@ -77,8 +77,16 @@ def rows(tab, name):
     return tab.evaluate(f"[...document.getElementById('{name}').children].map((row) => row.innerText)")
 
 
-def report(what, seconds):
-    print(f"{what}: {1000 * seconds:.0f} ms after the job")
+def shown_within_a_second(tab, act, expression, back):
+    """After `act` the page shows it. `back` makes it as before, for another try."""
+    took = []
+    for _ in range(3):
+        act()
+        took.append(tab.wait_for(expression)[1])
+        if took[-1] < 1:
+            return
+        back()
+    pytest.fail(f"{expression} after {took} s")
 
 
 STREAM = "document.getElementById('stream-canvas').stream"
@@ -124,11 +132,9 @@ def test_curves_are_drawn_and_have_one_cursor_and_one_range(opened):
 def test_a_lost_rank_is_named(opened):
     job, _, tab = opened()
     tab.wait_for("document.querySelectorAll('#membership-grid [data-state=running]').length === 4")
-    job.lose(2)
-    _, seconds = tab.wait_for("document.querySelector('#rank-2').dataset.state === 'lost'")
-    report("a lost rank", seconds)
+    shown_within_a_second(tab, lambda: job.lose(2), "document.querySelector('#rank-2').dataset.state === 'lost'", lambda: job.find(2))
     tab.wait_for(f"{text('events-list')}.includes('rank 2 (process 4713 on h0) was killed by signal 9 (Killed)')")
-    assert "generation 2 · 4 ranks · 1 lost" in tab.evaluate(text("membership-counts"))
+    assert f"generation {1 + job.lost} · 4 ranks · {job.lost} lost" in tab.evaluate(text("membership-counts"))
     assert tab.evaluate(text("membership-words")) == "rank 2 on h0, process 4713: was killed by signal 9 (Killed)"
     assert "killed" in tab.evaluate(text("announcement"))
 
@@ -136,9 +142,8 @@ def test_a_lost_rank_is_named(opened):
 def test_a_straggler_is_named_with_its_phase_and_cost(opened):
     job, _, tab = opened()
     tab.wait_for(f"{text('late-rows')}.includes('rank 3')")
-    job.begin_straggler(3)
-    _, seconds = tab.wait_for(f"{text('events-list')}.includes('rank 3 is late')")
-    report("a straggler", seconds)
+    late = f"{text('events-list')}.includes('rank 3 is late')"
+    shown_within_a_second(tab, lambda: job.begin_straggler(3), late, lambda: tab.evaluate("document.getElementById('events-list').replaceChildren()"))
     tab.wait_for(f"/^[0-9.]+ % faster without rank 3's lateness .*in data/.test({text('late-verdict')})")
     tab.wait_for("document.getElementById('late').classList.contains('found')")
     assert rows(tab, "late-rows")[0].startswith("rank 3")
@@ -150,9 +155,7 @@ def test_a_straggler_is_named_with_its_phase_and_cost(opened):
 def test_a_stall_is_named_and_its_span_grows(opened):
     job, _, tab = opened()
     tab.wait_for(f"{text('line')}.startsWith('running')")
-    job.stall(1)
-    _, seconds = tab.wait_for("document.getElementById('headline').dataset.state === 'stalled'")
-    report("a stall", seconds)
+    shown_within_a_second(tab, lambda: job.stall(1), "document.getElementById('headline').dataset.state === 'stalled'", job.go_on)
     assert tab.evaluate(f"{STREAM}.marks.get(1)") == "stalled"
     tab.wait_for(f"/^rank 1: data for [0-9.]+ s$/m.test({text('still')})")
     assert len(rows(tab, "still-list")) == 4
@@ -391,14 +394,33 @@ def test_old_spans_go(opened):
     assert tab.evaluate(KEPT) == [1024, 1976, 2999, 2501 - 1976, 60, 0]
 
 
+def frames_per_second(tab):
+    return tab.evaluate(f"""new Promise((tell) => {{ const stream = {STREAM}, before = stream.frames, begin = performance.now();
+        setTimeout(() => tell(1000 * (stream.frames - before) / (performance.now() - begin)), 3000); }})""")
+
+
+def check_frame_rate(tab):
+    """At least 30 a second, where a page that draws nothing has as many."""
+    rates = []
+    while len(rates) < 3 and max(rates, default=0) < 30:
+        rates.append(frames_per_second(tab))
+    if max(rates) >= 30:
+        return
+    tab.open("about:blank")
+    empty = tab.evaluate("""new Promise((tell) => { let frames = 0; const begin = performance.now();
+        const frame = () => { const past = performance.now() - begin; if (past > 3000) tell(1000 * frames / past); else { ++frames; requestAnimationFrame(frame); } };
+        requestAnimationFrame(frame); })""")
+    if empty < 30:
+        pytest.skip(f"an empty page has {empty:.0f} frames a second here")
+    pytest.fail(f"{rates} frames a second, and {empty:.0f} of an empty page")
+
+
 def test_512_ranks_are_drawn(opened):
     _, _, tab = opened(SimulatedJob(ranks=512, step_seconds=0.3))
     tab.wait_for(f"{STREAM}.frames > 10")
+    check_frame_rate(tab)
     assert tab.evaluate("document.querySelectorAll('#membership-grid .cell').length") == 512
     assert tab.evaluate("document.querySelectorAll('#late-rows tr').length") == 8
-    rate, draw = tab.evaluate(f"""new Promise((tell) => {{ const stream = {STREAM}, before = stream.frames, begin = performance.now();
-        setTimeout(() => tell([1000 * (stream.frames - before) / (performance.now() - begin), stream.drawMs]), 4000); }})""")
-    print(f"512 ranks: {rate:.0f} frames a second, {draw:.1f} ms to draw one")
     drawn = tab.evaluate("""(() => { const canvas = document.getElementById('stream-canvas'), pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, 512).data;
         const rows = new Set(); for (let row = 0; row < 512; ++row) { const at = 4 * (row * canvas.width + (canvas.width >> 1));
         if (pixels[at] !== 241 || pixels[at + 1] !== 243) rows.add(row); } return rows.size; })()""")

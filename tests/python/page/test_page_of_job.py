@@ -97,23 +97,49 @@ def test_a_script_without_any_mark_shows_its_slow_rank(tmp_path):
         picture(tab, tmp_path, "live-page.png")
 
 
-def test_a_killed_rank_is_on_the_page_within_a_second(tmp_path):
-    tmp_path.chmod(0o700)
-    with page_of(tmp_path, BIN / "marked_training", 100000, ranks=3) as (job, tab):
+def processes_of(folder):
+    """By rank, of the job of marked_training in that folder."""
+    children = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    ranks = {}
+    for process in [int(line.split()[0]) for line in children if "marked_training 100000" in line and "ruedarun" not in line]:
+        with contextlib.suppress(OSError):
+            variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+            if f"XDG_RUNTIME_DIR={folder}".encode() in variables:
+                ranks.update({int(each.split(b"=")[1]): process for each in variables if each.startswith(b"RUEDA_RANK=")})
+    return ranks
+
+
+def seconds_until(folder, signal_of_rank_2, shown, then):
+    """From a signal to rank 2 until the page shows it; None where it does not."""
+    folder.mkdir(mode=0o700)
+    with page_of(folder, BIN / "marked_training", 100000, ranks=3) as (_, tab):
         tab.wait_for(f"{text('line')}.startsWith('running, step ')", 30)
-        children = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
-        environments = {int(line.split()[0]) for line in children if "marked_training 100000" in line and "ruedarun" not in line}
-        ranks = {}
-        for process in environments:
-            with contextlib.suppress(OSError):
-                variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-                if f"XDG_RUNTIME_DIR={tmp_path}".encode() in variables:
-                    ranks.update({int(each.split(b"=")[1]): process for each in variables if each.startswith(b"RUEDA_RANK=")})
+        process = processes_of(folder)[2]
         began = time.monotonic()
-        os.kill(ranks[2], signal.SIGKILL)
-        tab.wait_for(f"{text('events-list')}.includes('was killed by signal 9')", 20)
-        print(f"a killed rank: {1000 * (time.monotonic() - began):.0f} ms")
-        tab.wait_for("document.title.includes('ended') || document.title.includes('lost')", 20)
+        os.kill(process, signal_of_rank_2)
+        try:
+            tab.wait_for(shown, 5)
+            took = time.monotonic() - began
+            then(tab)
+            return took
+        except AssertionError:
+            return None
+        finally:
+            if signal_of_rank_2 == signal.SIGSTOP:
+                os.kill(process, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("cause", ["killed", "stopped"])
+def test_a_rank_that_is_gone_is_on_the_page_within_a_second(tmp_path, cause):
+    shown = f"{text('events-list')}.includes('was killed by signal 9')"
+    then = lambda tab: tab.wait_for("document.title.includes('ended') || document.title.includes('lost')", 20)
+    if cause == "stopped":  # a rank that is stopped in its wait is not known at once
+        shown = f"document.getElementById('headline').dataset.state === 'waiting' && {text('line')}.includes('the others wait for rank 2 (')"
+        then = lambda tab: tab.wait_for(f"{text('still')}.includes('rank 2: ') && document.getElementById('stream-canvas').stream.marks.get(2) === 'stalled'", 5)
+    took = []
+    while len(took) < 3 and not (took and took[-1] < 1):
+        took.append(seconds_until(tmp_path / f"{len(took)}", signal.SIGKILL if cause == "killed" else signal.SIGSTOP, shown, then) or float("inf"))
+    assert min(took) < 1, took
 
 
 def test_an_elastic_job_takes_a_worker_in(tmp_path):

@@ -76,6 +76,23 @@ TEST(RankObserver, TellsHistoryOnceInBoundedMessages) {
   EXPECT_EQ(news[0].curves.at(0).points.size(), 1);
 }
 
+TEST(RankObserver, TellsOfStallsAtOnce) {
+  TrainingRecord record;
+  RankObserver observer(0);
+  observer.use(*SealedMemory::map(copy_of(record.descriptor()), sizeof(TrainingPage)));
+  observer.look(0, kLookBegin);
+  EXPECT_EQ(all_of(observer).back().stall, "");
+  record.note_stall("'x' is not complete after 3.3 s.\n  waiting: ranks 0-1\n  not submitted by: rank 2");
+  observer.look(0, kLookBegin + 1ms);
+  ASSERT_TRUE(observer.has_more());
+  EXPECT_EQ(observer.take().stall,
+            "'x' is not complete after 3.3 s.; waiting: ranks 0-1; not submitted by: rank 2");
+  record.note_stall("");
+  observer.look(0, kLookBegin + 2ms);
+  ASSERT_TRUE(observer.has_more());
+  EXPECT_EQ(observer.take().stall, "");
+}
+
 TEST(RankObserver, TellsRoutesWithNewPlansOnceASecond) {
   TrainingRecord record;
   RouteCounter counter;

@@ -78,6 +78,8 @@ std::vector<Message> one_of_each_for_watchers() {
           .spans = {{Phase::data, 9, 1, 2}, {Phase::garbage, 9, 2, 3}},
           .curves = {{"loss", {{9, 0.5}, {10, 0.25}}}, {"", {}}},
           .settings = {64, 1, 2, 3, true, 4, "keeps the defaults"},
+          .failure = "shapes differ",
+          .stall = "not submitted by: rank 2",
           .plans_uncounted = 5,
           .routes = {{6,
                       {Operation::broadcast, DataType::uint8, Compression::bf16, true, 7, "tcp", "", "tree"},

@@ -119,19 +119,6 @@ TEST(Lateness, ManyWaitsOfAStepAreSummedUp) {
   EXPECT_NEAR(without_lateness(times.waits(), 1, 0).faster_percent, 100 * (160.0 / 123 - 1), 1);
 }
 
-TEST(ChangePoint, IsWhereTheMeanRises) {
-  std::vector<double> values(100, 1.0);
-  values.resize(160, 5.0);
-  EXPECT_EQ(change_point(values), 100);
-  values[20] = 1000;  // an outlier
-  EXPECT_EQ(change_point(values), 100);
-  EXPECT_EQ(change_point(std::vector<double>(50, 2.0)), 0);
-  EXPECT_EQ(change_point({}), 0);
-  std::vector<double> falls(100, 5.0);
-  falls.resize(200, 1.0);
-  EXPECT_EQ(change_point(falls), 0);
-}
-
 TEST(MedianOf, IsTheMiddle) {
   EXPECT_EQ(median_or_zero({}), 0);
   EXPECT_EQ(median_or_zero({3}), 3);

@@ -33,14 +33,18 @@ TEST(WithCommas, GroupsDigits) {
 LineFacts running() {
   LineFacts facts{.state = LineState::running, .has_steps = true};
   facts.progress = {.step = 12'340, .total = 20'000, .samples_per_s = 31.2, .step_ms = 41, .wait_ms = 0.8};
-  facts.culprit = {3, "data"};
+  facts.culprit = {3, "data", "", 0.7};
   return facts;
 }
 
 TEST(Line, TellsProgressAndTheRankThatOthersWaitFor) {
   LineFacts facts = running();
   EXPECT_EQ(in_words(facts),
-            "running, step 12,340 of 20,000, 31.2 samples/s; 0.8 ms a step waiting for rank 3 (data)");
+            "running, step 12,340 of 20,000, 31.2 samples/s; 0.7 ms a step waiting for rank 3 (data)")
+      << "its own lateness";
+  facts.culprit = {};
+  EXPECT_EQ(in_words(facts),
+            "running, step 12,340 of 20,000, 31.2 samples/s; 0.8 ms a step waiting for others");
   facts.progress.wait_ms = 0.1;
   EXPECT_EQ(in_words(facts), "running, step 12,340 of 20,000, 31.2 samples/s") << "that is little";
   facts.progress.samples_per_s = 0;
@@ -50,6 +54,7 @@ TEST(Line, TellsProgressAndTheRankThatOthersWaitFor) {
 TEST(Line, TellsWhenItEnds) {
   LineFacts facts = running();
   facts.culprit = {};
+  facts.progress.wait_ms = 0;
   std::tm noon{.tm_min = 40, .tm_hour = 16, .tm_mday = 3, .tm_mon = 11, .tm_year = 126, .tm_isdst = -1};
   facts.progress.ends_at = static_cast<double>(std::mktime(&noon));
   facts.now_at = facts.progress.ends_at - 3600;
@@ -61,6 +66,7 @@ TEST(Line, TellsWhenItEnds) {
 TEST(Line, AnotherYearIsNamed) {
   LineFacts facts = running();
   facts.culprit = {};
+  facts.progress.wait_ms = 0;
   std::tm january{.tm_min = 40, .tm_hour = 16, .tm_mday = 3, .tm_year = 127, .tm_isdst = -1};
   facts.progress.ends_at = static_cast<double>(std::mktime(&january));
   facts.now_at = facts.progress.ends_at - 14 * 86'400.0;
@@ -72,12 +78,19 @@ TEST(Line, AnotherYearIsNamed) {
 TEST(Line, TellsOfStallsAndEnds) {
   LineFacts facts = running();
   facts.progress.samples_per_s = facts.progress.step_ms = 0;
+  facts.state = LineState::waiting;
+  facts.still_s = 1.24;
+  EXPECT_EQ(in_words(facts),
+            "waiting, step 12,340 of 20,000; no step for 1.2 s, the others wait for rank 3 (data)");
   facts.state = LineState::stalled;
   facts.still_s = 7.4;
   EXPECT_EQ(in_words(facts),
             "stalled, step 12,340 of 20,000; no step for 7 s, the others wait for rank 3 (data)");
   facts.culprit = {};
   EXPECT_EQ(in_words(facts), "stalled, step 12,340 of 20,000; no step for 7 s, all ranks wait for results");
+  facts.stall = "'x' is not complete after 3.3 s.; not submitted by: rank 2";
+  EXPECT_EQ(in_words(facts),
+            "stalled, step 12,340 of 20,000; 'x' is not complete after 3.3 s.; not submitted by: rank 2");
   facts = {.state = LineState::lost, .words = "rank 1 was killed"};
   EXPECT_EQ(in_words(facts), "lost: rank 1 was killed");
 }

@@ -41,6 +41,23 @@ TEST(Stalls, AreReportedOnceWithWhatTheMissingAreDoing) {
   EXPECT_EQ(world.reports().size(), 1u);
 }
 
+TEST(Stalls, AReportIsOverOnceTheMissingHaveCome) {
+  using std::chrono::milliseconds;
+  ControlWorld world(3, 61, {.stall_report = milliseconds(3000)});
+  world.own_state = [](Rank rank, const Asked&) {
+    return StallInspector::OwnState{true, rank != 2, {}, "sleeps"};
+  };
+  for (const Rank rank : {0, 1}) world.submit(rank, request_for("a"));
+  world.settle_for(milliseconds(2900), milliseconds(100));
+  EXPECT_FALSE(world.node(0).has_reported_stalls());
+  world.settle_for(milliseconds(2000), milliseconds(100));
+  ASSERT_EQ(world.reports().size(), 1u);
+  EXPECT_TRUE(world.node(0).has_reported_stalls());
+  world.submit(2, request_for("a"));
+  world.settle_for(milliseconds(500), milliseconds(100));
+  EXPECT_FALSE(world.node(0).has_reported_stalls());
+}
+
 TEST(Stalls, ALimitEndsTheJobEverywhereWithTheSameWords) {
   using std::chrono::milliseconds;
   ControlWorld world(12, 67, {.stall_report = milliseconds(1000), .stall_fail = milliseconds(4000)});

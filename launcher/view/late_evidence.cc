@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/late_evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+namespace rueda {
+namespace {
+
+constexpr double kMilli = 1e-6;  // of nanoseconds
+constexpr std::int64_t kUnit = 30'000'000;
+constexpr double kSure = 16;       // e to minus this power is a chance that is small enough
+constexpr double kGoesOn = 0.5;    // of the mean: the last quarter's share at least
+constexpr double kFewNumbers = 5;  // that are as high as the cap
+constexpr double kRise = 3;
+constexpr double kNoCap = std::numeric_limits<double>::max();
+
+double middle_of(const std::vector<std::int64_t>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  const auto upper = static_cast<double>(sorted[half]);
+  return sorted.size() % 2 == 1 ? upper : (static_cast<double>(sorted[half - 1]) + upper) / 2;
+}
+
+// Half of all delays are smaller.
+double usual_size(std::span<const Delays> delays) {
+  std::vector<double> sizes;
+  for (const Delays& each : delays)
+    for (const double delay : each.sum)
+      if (!std::isnan(delay)) sizes.push_back(std::abs(delay));
+  if (sizes.empty()) return 0;
+  const auto half = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::ranges::nth_element(sizes, half);
+  return *half;
+}
+
+// Sums over some Delays. Each of them is capped, and the mean of its ranks taken off.
+struct CappedSums {
+  std::vector<double> late;      // by rank
+  std::vector<double> recently;  // the same, of the last quarter
+  std::size_t ranks = 0;         // at most
+  double variance = 0, squared_range = 0, most = 0;
+
+  void add(const Delays& delays, double cap, bool is_recent) {
+    const auto capped = [cap](double delay) { return std::clamp(delay, -cap, cap); };
+    double sum = 0, squares = 0, least = kNoCap, greatest = -kNoCap;
+    std::size_t count = 0;
+    for (const double delay : delays.sum) {
+      if (std::isnan(delay)) continue;
+      const double value = capped(delay);
+      ++count;
+      sum += value;
+      squares += value * value;
+      least = std::min(least, value);
+      greatest = std::max(greatest, value);
+    }
+    if (count < 2) return;
+    const double mean = sum / static_cast<double>(count);
+    ranks = std::max(ranks, count);
+    variance += std::max(0.0, squares / static_cast<double>(count) - mean * mean);
+    squared_range += (greatest - least) * (greatest - least);
+    most = std::max(most, greatest - mean);
+    for (std::size_t rank = 0; rank < delays.sum.size(); ++rank) {
+      if (std::isnan(delays.sum[rank])) continue;
+      const double value = capped(delays.sum[rank]) - mean;
+      late[rank] += value;
+      if (is_recent) recently[rank] += value;
+    }
+  }
+
+  // The chance of such a sum is at most e to minus this power, by the inequalities of Hoeffding and of
+  // Bennett.
+  double power(std::size_t rank) const {
+    const double sum = late[rank];
+    if (sum <= 0 || variance <= 0) return 0;
+    const double ratio = sum * most / variance;
+    const double bennett = variance / (most * most) * ((1 + ratio) * std::log1p(ratio) - ratio);
+    return std::max(2 * sum * sum / squared_range, bennett);
+  }
+};
+
+CappedSums sums_of(std::span<const Delays> delays, double cap) {
+  const std::size_t ranks = delays.back().sum.size(), quarter = (delays.size() + 3) / 4;
+  CappedSums sums{.late = std::vector<double>(ranks), .recently = std::vector<double>(ranks)};
+  for (std::size_t i = 0; i < delays.size(); ++i) sums.add(delays[i], cap, i >= delays.size() - quarter);
+  const double share = static_cast<double>(quarter) / static_cast<double>(delays.size());
+  for (double& sum : sums.recently) sum /= share;
+  return sums;
+}
+
+// The one before the greatest, of the last half: one pause alone does not count.
+double high_delay(std::span<const Delays> delays, std::size_t rank) {
+  double highest = 0, next = 0;
+  for (const Delays& each : delays.last((delays.size() + 1) / 2)) {
+    const double delay = std::isnan(each.sum[rank]) ? 0 : each.sum[rank];
+    next = std::max(next, std::min(delay, highest));
+    highest = std::max(highest, delay);
+  }
+  return next > 0 ? next : highest;
+}
+
+// Calls use(number, gain) where the mean rises.
+void for_each_rise(std::span<const double> values, double cap,
+                   const std::function<void(std::size_t, double before, double after, double gain)>& use) {
+  const auto capped = [cap](double value) { return std::clamp(value, -cap, cap); };
+  double whole = 0, sum = 0;
+  for (const double value : values) whole += capped(value);
+  const auto count = static_cast<double>(values.size());
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    sum += capped(values[i - 1]);
+    const auto number = static_cast<double>(i);
+    const double before = sum / number, after = (whole - sum) / (count - number);
+    if (after <= before) continue;
+    use(i, before, after, number * (count - number) / count * (after - before) * (after - before));
+  }
+}
+
+}  // namespace
+
+std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::size_t first) {
+  std::size_t ranks = 0;
+  for (const CommonWait& wait : waits) ranks = std::max(ranks, wait.parts.size());
+  std::vector<Delays> all;
+  std::int64_t until = std::numeric_limits<std::int64_t>::min();
+  for (std::size_t i = first; i < waits.size(); ++i) {
+    const std::vector<std::int64_t> arrivals = sorted_arrivals(waits[i]);
+    if (arrivals.size() < 2) continue;
+    if (all.empty() || arrivals.back() > until) {
+      all.push_back({i, std::vector<double>(ranks, std::numeric_limits<double>::quiet_NaN())});
+      until = (i > 0 ? std::max(sorted_arrivals(waits[i - 1]).back(), arrivals.front()) : arrivals.front()) +
+              kUnit;
+    }
+    const double middle = middle_of(arrivals);
+    for (std::size_t rank = 0; rank < waits[i].parts.size(); ++rank) {
+      const WaitPart& part = waits[i].parts[rank];
+      if (!part.is_there) continue;
+      double& sum = all.back().sum[rank];
+      sum = (std::isnan(sum) ? 0 : sum) + (static_cast<double>(part.arrival_ns) - middle) * kMilli;
+    }
+  }
+  return all;
+}
+
+std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
+                                                 std::span<const std::size_t> begins) {
+  std::vector<std::optional<Evidence>> found;
+  if (delays.empty()) return found;
+  found.resize(delays.back().sum.size());
+  std::vector<double> powers(found.size());
+  std::size_t looked_at = delays.size();
+  for (const std::size_t wait : begins) {
+    const auto begin = std::ranges::lower_bound(delays, wait, {}, &Delays::first);
+    const auto first = static_cast<std::size_t>(begin - delays.begin());
+    if (first == std::exchange(looked_at, first) || first == delays.size()) continue;
+    const auto last_delays = std::span(delays).subspan(first);
+    const double usual = usual_size(last_delays);
+    const auto found_before = found;
+    for (const double cap : {3 * usual, 30 * usual, kNoCap}) {
+      const CappedSums sums = sums_of(last_delays, cap);
+      for (std::size_t rank = 0; rank < found.size(); ++rank) {
+        const double power = found_before[rank] ? 0 : sums.power(rank);
+        if (power <= powers[rank] || power < kSure + std::log(static_cast<double>(sums.ranks))) continue;
+        if (sums.recently[rank] < kGoesOn * sums.late[rank]) continue;
+        powers[rank] = power;
+        found[rank] = {first, std::min(cap, high_delay(last_delays, rank))};
+      }
+    }
+  }
+  return found;
+}
+
+std::size_t change_point(std::span<const double> values, double cap) {
+  std::size_t at = 0;
+  double most = 0;
+  for_each_rise(values, cap, [&](std::size_t number, double before, double after, double gain) {
+    const double sum = after * static_cast<double>(values.size() - number);
+    if (gain <= most || after < kRise * before || sum < kFewNumbers * cap) return;
+    most = gain;
+    at = number;
+  });
+  return at;
+}
+
+std::size_t best_split(std::span<const double> values, double cap) {
+  std::size_t at = 0;
+  double most = 0;
+  for_each_rise(values, cap, [&](std::size_t number, double, double, double gain) {
+    if (gain <= most) return;
+    most = gain;
+    at = number;
+  });
+  return at;
+}
+
+}  // namespace rueda

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a rank is late by more than chance, and since when.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "launcher/view/step_times.h"
+
+namespace rueda {
+
+// The arrivals of all ranks in some milliseconds of steps, after the median rank's.
+struct Delays {
+  std::size_t first = 0;    // of its waits
+  std::vector<double> sum;  // by rank, in ms; no number where it is not there
+};
+
+// Of the waits from `first` on. A pause of the machine makes a rank late in several short steps: these count
+// as one.
+std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::size_t first);
+
+// A late rank: where it has been found.
+struct Evidence {
+  std::size_t first = 0;  // of the Delays that show it
+  double cap = 0;         // so much of each counts
+};
+
+// By rank; nothing of those that may be late by chance. If ranks are alike, each of them may have any delay
+// of the others. Then a rank has so much lateness as this asks for less than once in 100,000 looks, however
+// long single pauses are. The delays since each wait in `begins` are looked at, until some show it. Lateness
+// has to go on in their last quarter.
+std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
+                                                 std::span<const std::size_t> begins);
+
+// The first number after the greatest rise of the mean, which is at least to threefold and is no matter of a
+// few numbers; 0 where there is none. A number counts up to `cap`.
+std::size_t change_point(std::span<const double> values, double cap);
+// The same of any rise.
+std::size_t best_split(std::span<const double> values, double cap);
+
+}  // namespace rueda

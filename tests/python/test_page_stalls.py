@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that wait are on the page at once, with the rank for which they wait; a job without a fault blames nobody."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from test_page import BIN, ENVIRONMENT, Job, events_of, first_event, status
+
+FAULTY = Path(__file__).parents[2] / "bench/faulty_training.py"
+# A program without any mark. One rank sleeps once, when the others have asked for the next sum.
+UNMARKED = """
+import pathlib, time
+import torch
+import rueda.torch as hvd
+
+hvd.init()
+for number in range(100_000):
+    if hvd.rank() == 2 and pathlib.Path("sleep").exists() and number % 2:
+        pathlib.Path("sleep").unlink()
+        time.sleep(8)
+    hvd.allreduce(torch.ones(4), name="gradients")
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setitem(ENVIRONMENT, "XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def line_of(state, *words):
+    """Matches an update with that state, and all words in its text."""
+    return lambda name, data: name == "update" and data.get("line", {}).get("state") == state and all(word in data["line"]["text"] for word in words)
+
+
+def has_event(kind, words):
+    return lambda name, data: any(event["kind"] == kind and words in event["text"] for event in data.get("events", ()))
+
+
+def seconds_until_named(rank):
+    """Stops a rank of a job with short steps; None: it was stopped where nobody knows that it is the one."""
+    with Job(3, BIN / "marked_training", 1_000_000) as job:
+        answer = job.get("/events")
+        known = first_event(answer, 20, lambda name, data: name == "job" and all(one["state"] == "running" for one in data["ranks"]))
+        assert first_event(answer, 20, lambda name, data: data.get("progress", {}).get("step", 0) > 100)
+        process = known["ranks"][rank]["process"]
+        began = time.monotonic()
+        os.kill(process, signal.SIGSTOP)
+        try:
+            if not first_event(answer, 3, line_of("waiting", "no step for ", f"the others wait for rank {rank} (")):
+                return None
+            named = time.monotonic() - began
+            told = first_event(answer, 20, line_of("stalled", f"the others wait for rank {rank} ("))
+            assert told["line"]["rank"] == rank and 2 < time.monotonic() - began < 9
+            assert has_event("stall", f"rank {rank}")("update", told), told
+            assert {one["rank"] for one in told["operations"]} == {0, 1, 2}
+            assert f"the others wait for rank {rank} (" in status(job.process.pid).stdout
+        finally:
+            os.kill(process, signal.SIGCONT)
+        assert first_event(answer, 10, line_of("running"))["line"].get("rank") is None
+        return named
+
+
+def test_a_stopped_rank_is_named_within_a_second():
+    took = []
+    while len(took) < 3 and not (took and took[-1] < 1):
+        took.append(seconds_until_named(1) or float("inf"))
+    assert min(took) < 1, took
+
+
+def test_operations_that_wait_are_told_without_any_mark(tmp_path, monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "RUEDA_STALL_CHECK_TIME", "2")
+    (tmp_path / "program.py").write_text(UNMARKED)
+    with Job(3, sys.executable, tmp_path / "program.py") as job:
+        answer = job.get("/events")
+        assert first_event(answer, 60, line_of("running", "3 ranks without steps so far"))
+        (tmp_path / "sleep").touch()
+        told = first_event(answer, 30, line_of("stalled", "gradients'", "not submitted by: rank 2"))
+        assert told and has_event("stall", "not submitted by: rank 2")("update", told), told
+        text = status(job.process.pid).stdout
+        assert text.startswith("stalled; allreduce 'allreduce.gradients'") and "stall: allreduce" in text, text
+        assert first_event(answer, 30, line_of("running")), "it is over"
+
+
+def test_a_job_without_a_fault_blames_nobody():
+    """On a busy machine a rank may be late in truth for a while."""
+    wrong = []
+    for _ in range(3):
+        with Job(3, sys.executable, FAULTY, "none", 0) as job:
+            answer = job.get("/events")
+            assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 50)
+            wrong.append([])
+            for _, data in events_of(answer, 15):
+                wrong[-1] += accusations(data)
+        if not wrong[-1]:
+            return
+    pytest.fail(f"{wrong}")
+
+
+def accusations(data):
+    found = [event["text"] for event in data.get("events", ()) if event["kind"] == "straggler"]
+    text = data.get("line", {}).get("text", "")
+    found += [text] if "waiting for rank" in text else []
+    return found + [each for each in data.get("late", {}).get("what_if", ())]

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/view/late_evidence.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "launcher/view/lateness.h"
+#include "tests/unit/launcher/view/noisy_job.h"
+
+namespace rueda {
+namespace {
+
+constexpr double kNoCap = std::numeric_limits<double>::max();
+
+std::vector<int> late_ranks(const std::deque<CommonWait>& waits) {
+  std::vector<int> ranks;
+  for (const LateRank& late : lateness_of(waits).ranks)
+    if (late.since_step) ranks.push_back(late.rank);
+  return ranks;
+}
+
+// With steps between two looks; the first number of steps after which that rank alone is late. 0: never.
+int steps_until_found(NoisyJob& job, int rank, int most, int between = 5) {
+  for (int steps = 0; steps < most;) {
+    job.run(between);
+    steps += between;
+    if (late_ranks(job.waits()) == std::vector{rank}) return steps;
+  }
+  return 0;
+}
+
+class HealthyJob : public testing::TestWithParam<std::tuple<int, double, double>> {};
+
+// As a page looks at it: about twice a second.
+TEST_P(HealthyJob, HasNoLateRank) {
+  const auto [ranks, step_ms, jitter] = GetParam();
+  const int steps = ranks > 8 ? 4000 : 20'000;
+  NoisyJob job(ranks, {.step_ms = step_ms, .jitter = jitter, .pause_ms = 20 * step_ms});
+  int mistakes = 0;
+  while (job.steps() < static_cast<std::uint64_t>(steps)) {
+    job.run(ranks > 8 ? 100 : 50);
+    mistakes += static_cast<int>(late_ranks(job.waits()).size());
+  }
+  EXPECT_EQ(mistakes, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfSomeSizes, HealthyJob,
+                         testing::Combine(testing::Values(2, 4, 8, 64), testing::Values(3.0, 40.0),
+                                          testing::Values(0.05, 0.5)));
+
+TEST(LateEvidence, ATenthOfAStepIsFoundWithinAHundredSteps) {
+  for (const int ranks : {2, 4, 8, 64}) {
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      const auto fault = [](int rank, std::uint64_t step) { return rank == 1 && step >= 600 ? 4.0 : 0.0; };
+      NoisyJob job(ranks, {.step_ms = 40, .jitter = 0.1, .pause_ms = 800}, fault, seed);
+      job.run(600);
+      EXPECT_EQ(late_ranks(job.waits()), std::vector<int>());
+      const int found = steps_until_found(job, 1, 100);
+      EXPECT_GT(found, 0) << ranks << " ranks, seed " << seed;
+    }
+  }
+}
+
+// Collections of garbage, of 100 ms: their mean counts, however rare they are.
+TEST(LateEvidence, RarePausesOfOneRankAreFound) {
+  for (const std::uint64_t period : {14, 55}) {
+    for (const int ranks : {3, 4}) {
+      const auto fault = [=](int rank, std::uint64_t step) {
+        return rank == 2 && step >= 300 && step % period == 0 ? 100.0 : 0.0;
+      };
+      NoisyJob job(ranks, {.step_ms = 3, .pauses = 0.001}, fault);
+      job.run(300);
+      const int most = 24 * static_cast<int>(period);
+      EXPECT_GT(steps_until_found(job, 2, most, 25), 0) << period << ", " << ranks << " ranks";
+      job.run(400);
+      const LateRank late = lateness_of(job.waits()).ranks.front();
+      ASSERT_EQ(late.rank, 2);
+      ASSERT_TRUE(late.since_step) << period;
+      EXPECT_NEAR(static_cast<double>(*late.since_step), 300, 2.0 * static_cast<double>(period));
+      EXPECT_NEAR(late.late_ms, 100.0 / static_cast<double>(period), 40.0 / static_cast<double>(period));
+      EXPECT_TRUE(late.explains);
+    }
+  }
+}
+
+// In the last 1 to 5 % of the steps that are kept, after others with outliers.
+TEST(LateEvidence, AYoungFaultHasItsMoment) {
+  for (const auto& [step_ms, ms, age] :
+       {std::tuple{3.0, 100.0, 25}, {3.0, 6.0, 80}, {40.0, 40.0, 25}, {40.0, 8.0, 60}}) {
+    for (const int ranks : {3, 8}) {
+      const std::uint64_t begin = 2000;
+      const double more = ms;
+      const auto fault = [=](int rank, std::uint64_t step) {
+        return rank == 1 && step >= begin ? more : rank == 1 && step == 700 ? 2000.0 : 0.0;
+      };
+      NoisyJob job(ranks, {.step_ms = step_ms, .pauses = 0.002}, fault);
+      job.run(static_cast<int>(begin) + age);
+      const LateRank late = lateness_of(job.waits()).ranks.front();
+      ASSERT_EQ(late.rank, 1);
+      ASSERT_TRUE(late.since_step) << ms << " ms of " << step_ms << ", " << ranks << " ranks";
+      EXPECT_NEAR(static_cast<double>(*late.since_step), static_cast<double>(begin), 4) << ms;
+      EXPECT_NEAR(late.late_ms, ms, 0.3 * ms + 0.3);
+    }
+  }
+}
+
+TEST(LateEvidence, ALatenessThatIsOverIsForgotten) {
+  const auto fault = [](int rank, std::uint64_t step) {
+    return rank == 1 && step > 200 && step < 900 ? 20.0 : 0.0;
+  };
+  NoisyJob job(4, {.step_ms = 40}, fault);
+  job.run(900);
+  EXPECT_EQ(late_ranks(job.waits()), std::vector{1});
+  job.run(100);
+  EXPECT_EQ(late_ranks(job.waits()), std::vector<int>());
+  job.run(1000);
+  EXPECT_EQ(late_ranks(job.waits()), std::vector<int>());
+}
+
+// Each rank has more work in turn: nobody is the reason.
+TEST(LateEvidence, RanksThatAreLateInTurnAreNotNamed) {
+  const auto fault = [](int rank, std::uint64_t step) {
+    return static_cast<int>(step * 7 % 4) == rank ? 8.0 : 0.0;
+  };
+  NoisyJob job(4, {.step_ms = 4}, fault);
+  for (int looks = 0; looks < 40; ++looks) {
+    job.run(50);
+    EXPECT_EQ(late_ranks(job.waits()), std::vector<int>());
+  }
+  EXPECT_GT(lateness_of(job.waits()).wait_ms, 6);
+}
+
+TEST(LateEvidence, DelaysOfShortStepsAreSummedUp) {
+  NoisyJob job(2, {.step_ms = 3, .jitter = 0, .pauses = 0, .warm_up = 0},
+               [](int rank, std::uint64_t) { return rank == 1 ? 1.0 : 0.0; });
+  job.run(80);
+  const std::vector<Delays> delays = delays_of(job.waits(), 10);
+  ASSERT_GT(delays.size(), 8);
+  EXPECT_EQ(delays.front().first, 10);
+  const auto steps = static_cast<double>(delays[1].first - delays[0].first);
+  EXPECT_GE(steps * 4.3, 25);
+  EXPECT_NEAR(delays.front().sum[1], steps * 0.5, 1e-3);
+  EXPECT_NEAR(delays.front().sum[0], -steps * 0.5, 1e-3);
+}
+
+TEST(ChangePoint, IsWhereTheMeanRises) {
+  std::vector<double> values(100, 1.0);
+  values.resize(160, 5.0);
+  EXPECT_EQ(change_point(values, kNoCap), 0) << "the sum is not as high as five such values";
+  EXPECT_EQ(change_point(values, 5), 100);
+  values[20] = 1000;  // an outlier
+  EXPECT_EQ(change_point(values, 5), 100);
+  EXPECT_EQ(best_split(values, 5), 100);
+  EXPECT_EQ(change_point(std::vector<double>(50, 2.0), 2), 0);
+  EXPECT_EQ(change_point({}, 1), 0);
+  std::vector<double> falls(100, 5.0);
+  falls.resize(200, 1.0);
+  EXPECT_EQ(change_point(falls, 5), 0);
+}
+
+}  // namespace
+}  // namespace rueda
