@@ -96,7 +96,7 @@ struct TrainingPage {
   SealedBlock<kFailureBytes / 8> failure;
   SealedBlock<generation_words> generation;  // of an elastic job
   SealedBlock<kStallBytes / 8> stall;
-  std::uint64_t spare;
+  std::array<std::uint64_t, 5> spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
