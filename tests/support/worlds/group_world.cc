@@ -53,7 +53,7 @@ void GroupWorld::run_on_devices(int ranks, const GroupBody& body) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  GroupJobs::of_process().end_all();
+  GroupJobs::of_process().end_all(kUntilOthersEnd);
   devices_.clear();
   networks_.clear();
   for (const std::exception_ptr& each : failures) {
