@@ -66,7 +66,7 @@ void JobActions::note_step(int rank, std::uint64_t step, Time now) {
 
 void JobActions::act(EventFeed& feed, const EventFeed::Wanted& wanted, bool knows_steps, Time now) {
   for (const Inquiry inquiry : {Inquiry::stacks, Inquiry::dump, Inquiry::timeline, Inquiry::stop}) {
-    const bool can_begin = (inquiry != Inquiry::timeline && inquiry != Inquiry::stacks) || knows_steps;
+    const bool can_begin = inquiry != Inquiry::timeline || knows_steps;
     if (wanted.wants(inquiry) && can_begin && !pending_.contains(inquiry) && !made_.contains(inquiry))
       begin(inquiry, feed, now);
   }
