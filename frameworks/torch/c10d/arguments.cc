@@ -54,6 +54,10 @@ void check_root(std::int64_t root, int size, const char* operation) {
                     " of ", size);
 }
 
+void check_tag(int tag, const char* operation) {
+  TORCH_CHECK_VALUE(tag >= 0, "rueda: ", operation, " has the tag ", tag, "; give 0 or more");
+}
+
 void check_same_type(const at::Tensor& tensor, const at::Tensor& other, const char* operation) {
   TORCH_CHECK_VALUE(tensor.scalar_type() == other.scalar_type(), "rueda: ", operation, " has tensors of ",
                     tensor.scalar_type(), " and of ", other.scalar_type(), "; give all one type");

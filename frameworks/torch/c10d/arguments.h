@@ -20,6 +20,8 @@ const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tenso
 void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                  const char* operation);
 void check_root(std::int64_t root, int size, const char* operation);
+// Of a message.
+void check_tag(int tag, const char* operation);
 void check_same_type(const at::Tensor& tensor, const at::Tensor& other, const char* operation);
 
 }  // namespace rueda

@@ -54,7 +54,7 @@ void FutureCompleter::end(Duration grace) {
 
 void FutureCompleter::stop(Duration grace) {
   end(grace);
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable() && !on_its_thread()) thread_.join();
 }
 
 bool FutureCompleter::running() {

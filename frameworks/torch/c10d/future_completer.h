@@ -44,7 +44,7 @@ class FutureCompleter {
   // No more are added. The thread waits for the operations for so long; the Futures of others then end with
   // an error. Does not wait for the thread.
   void end(Duration grace);
-  // The same, and joins the thread: the caller must not hold Python's lock.
+  // The same, and joins the thread: the caller must not hold Python's lock. A callback joins nothing.
   void stop(Duration grace);
   // Returns true until the thread has come to its end.
   bool running();

@@ -40,8 +40,10 @@ class GroupBackend : public c10d::Backend {
   void abort() override { operations_.abort(); }
   void shutdown() override { operations_.shutdown(); }
 
-  // Between these, operations begin and nobody waits for them; the Work of the second is that of all.
-  bool supportsCoalescing() const override { return true; }
+  // Between these, operations of the calling thread begin and it waits for none; the Work of the second is
+  // that of all. They work, and yet it says no: else batch_isend_irecv() keeps its state in the group, and an
+  // exception there, or another thread, makes torch hold back all later operations of that group.
+  bool supportsCoalescing() const override { return false; }
   void startCoalescing() override { operations_.start_coalescing(); }
   Works endCoalescing() override;
 

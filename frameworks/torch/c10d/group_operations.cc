@@ -137,7 +137,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, Submission subm
 }
 
 intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder::Submissions submissions) {
-  const bool awaited = !call.asynchronous && !coalesces_.load(std::memory_order_relaxed);
+  const bool awaited = !call.asynchronous && !coalesced_.here();
   for (Submission& each : submissions) each.awaited = awaited;
   mark_group_operation();
   const Time deadline = clock_now() + call.timeout;
@@ -151,7 +151,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder:
   });
   record_.note(*work);
   if (hook_) hook_->watch(*work);
-  if (!coalesce(work) && awaited) work->wait(kNoTimeout);
+  if (!coalesced_.note(work) && awaited) work->wait(kNoTimeout);
   return work;
 }
 
@@ -174,25 +174,8 @@ intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
   return c10::make_intrusive<GroupWork>(rank_, std::move(call), in_words_, job_->completer());
 }
 
-void GroupOperations::start_coalescing() {
-  const std::lock_guard lock(coalescing_);
-  TORCH_CHECK(!coalesces_.exchange(true), "rueda: operations of ", *in_words_, " are coalesced already");
-}
-
-bool GroupOperations::coalesce(const intrusive_ptr<GroupWork>& work) {
-  if (!coalesces_.load(std::memory_order_relaxed)) return false;
-  const std::lock_guard lock(coalescing_);
-  if (coalesces_.load()) coalesced_.push_back(work);
-  return coalesces_.load();
-}
-
 intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
-  std::vector<intrusive_ptr<GroupWork>> works;
-  {
-    const std::lock_guard lock(coalescing_);
-    coalesces_.store(false);
-    works.swap(coalesced_);
-  }
+  const CoalescedWorks::Works works = coalesced_.end();
   PendingOperations operations;
   for (const auto& each : works) {
     TORCH_CHECK_VALUE(!each->device() || !call.device || each->device() == call.device,
@@ -247,7 +230,7 @@ intrusive_ptr<c10d::Work> GroupOperations::message(GroupCall call, const at::Ten
     PendingOperations operations;
     operations.push_back(begin_message(job_->messages(), std::move(submission)));
     work->begin(messages_.fetch_add(1) + 1, std::move(operations));
-    coalesce(work);
+    coalesced_.note(work);
   });
   if (peer >= 0) record_.note_message(*work, peer);
   if (hook_) hook_->watch(*work);

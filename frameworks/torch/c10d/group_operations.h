@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +21,7 @@
 
 #include "core/engine/runtime.h"
 #include "core/engine/submissions/submission.h"
+#include "frameworks/torch/c10d/coalesced_works.h"
 #include "frameworks/torch/c10d/completion_hook.h"
 #include "frameworks/torch/c10d/group_job.h"
 #include "frameworks/torch/c10d/group_record.h"
@@ -91,8 +91,9 @@ class GroupOperations {
   c10::intrusive_ptr<c10d::Work> receive(GroupCall call, const at::Tensor& tensor, int from, int tag);
   c10::intrusive_ptr<c10d::Work> receive_from_any(GroupCall call, const at::Tensor& tensor, int tag);
 
-  // From now on, no operation is waited for, until end_coalescing(): its Work ends with all of them.
-  void start_coalescing();
+  // From now on, no operation of this thread is waited for, until end_coalescing(): its Work ends with all of
+  // them. The thread forgets an earlier start without an end.
+  void start_coalescing() { coalesced_.begin(); }
   c10::intrusive_ptr<c10d::Work> end_coalescing(GroupCall call);
 
   // In the group's memory. Throws c10::DistBackendError.
@@ -117,8 +118,6 @@ class GroupOperations {
                                          const BeginMessage& begin_message);
   c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
   std::function<Status()> failure_later() const;
-  // Notes the Work if operations are coalesced, and returns true then.
-  bool coalesce(const c10::intrusive_ptr<GroupWork>& work);
   GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;
 
   const int rank_;
@@ -130,9 +129,7 @@ class GroupOperations {
   std::atomic<std::uint64_t> messages_{0};
   std::atomic<int> last_device_{-1};
   GroupRecord record_;
-  std::mutex coalescing_;
-  std::atomic<bool> coalesces_{false};
-  std::vector<c10::intrusive_ptr<GroupWork>> coalesced_;  // guarded by coalescing_
+  CoalescedWorks coalesced_;
   const std::shared_ptr<GroupJob> job_;
   std::shared_ptr<CompletionHook> hook_;  // set before the program begins operations that it is to hear of
 };

@@ -165,14 +165,22 @@ void GroupWork::settle_with(const std::function<void()>& outcome) {
   complete_future();
 }
 
+std::string GroupWork::who_is_missing() const {
+  if (call_.type == c10d::OpType::SEND)
+    return fmt::format("Rank {} has not called recv with that tag.", call_.destination);
+  if (call_.type == c10d::OpType::RECV)
+    return fmt::format("Rank {} has not called send with that tag.", call_.source);
+  if (call_.type == c10d::OpType::RECVANYSOURCE) return "No rank has called send with that tag.";
+  return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks.";
+}
+
 void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
   FlightRecorder::of_process().note_failure();
   C10_THROW_ERROR(
       DistBackendError,
-      words(fmt::format("Timed out after {} ms. Some rank has not called it; a line 'stalled' of rank 0 "
-                        "names the ranks. If they are slow, give init_process_group() or new_group() a "
-                        "longer timeout.",
-                        limit.count())));
+      words(fmt::format("Timed out after {} ms. {} If ranks are slow, give init_process_group() or "
+                        "new_group() a longer timeout.",
+                        limit.count(), who_is_missing())));
 }
 
 std::string GroupWork::remedy_for(const Error& error) const {

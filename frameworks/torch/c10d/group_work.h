@@ -37,6 +37,7 @@ struct GroupCall {
   std::vector<at::Tensor> outputs;    // the tensors of result() and of the Future
   std::function<void()> finish;       // writes the received data into the outputs; none: it is there already
   int source = -1;                    // the rank that sends; -1: no rank, or not known yet
+  int destination = -1;               // the rank that receives; -1: no message, or this one
   // To a profiler and the flight recorder; nothing: there is none.
   std::optional<std::vector<at::Tensor>> shown;
   std::optional<at::Device> device;  // of the tensors; none: the host
@@ -98,6 +99,7 @@ class GroupWork final : public c10d::Work {
   void complete(c10::ivalue::Future& future);
   [[noreturn]] void throw_timed_out(std::chrono::milliseconds limit) const;
   std::string words(const std::string& what) const;
+  std::string who_is_missing() const;
   std::exception_ptr failure() const;  // once it is settled
 
   GroupCall call_;

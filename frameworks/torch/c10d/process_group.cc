@@ -51,7 +51,7 @@ Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int s
 ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
                            std::chrono::milliseconds timeout, const StartGroup& start)
     : GroupBackend(store, rank, size, std::move(names), timeout, start),
-      monitored_barrier_(store, rank, size) {}
+      monitored_barrier_(store, rank, size, [this] { return operations_.failure(); }) {}
 
 ProcessGroup::~ProcessGroup() = default;
 
@@ -218,14 +218,17 @@ Works ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
 
 Works ProcessGroup::send(Tensors& tensors, int to, int tag) {
   const at::Tensor& tensor = only(tensors, "send");
+  check_tag(tag, "send");
   GroupCall call = operations_.call(OpType::SEND);
   call.outputs = tensors;
   call.show(tensors);
+  call.destination = to;
   return operations_.send(std::move(call), tensor.contiguous(), to, tag);
 }
 
 Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
   const at::Tensor& tensor = only(tensors, "recv");
+  check_tag(tag, "recv");
   GroupCall call = operations_.call(OpType::RECV);
   call.outputs = tensors;
   call.show(tensors);
@@ -236,6 +239,7 @@ Works ProcessGroup::recv(Tensors& tensors, int from, int tag) {
 
 Works ProcessGroup::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor& tensor = only(tensors, "recv");
+  check_tag(tag, "recv");
   GroupCall call = operations_.call(OpType::RECVANYSOURCE);
   call.outputs = tensors;
   call.show(tensors);

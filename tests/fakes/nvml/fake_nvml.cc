@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library like NVML, with two GPUs: one knows everything, the other only its memory. The first one gets
 // busier with each look. RUEDA_FAKE_NVML=none: it has no driver; hangs: from the second look on.
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +18,14 @@ int devices[2];
 
 bool is_first(const void* device) { return device == &devices[0]; }
 
+// A test that follows may wait for signals, which must not come to this thread.
+void hang() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  ::sleep(20);
+}
+
 }  // namespace
 
 extern "C" {
@@ -29,7 +38,7 @@ int nvmlInit_v2() {
 }
 
 int nvmlDeviceGetCount_v2(unsigned* count) {
-  if (looks >= hangs_at) ::sleep(20);
+  if (looks >= hangs_at) hang();
   *count = 2;
   return kSuccess;
 }

@@ -6,6 +6,7 @@ import itertools
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 
 import rueda.torch.distributed  # noqa: F401 - registers the backend
 
@@ -222,6 +223,26 @@ def check_several_at_once():
     same(sparse.to_dense(), torch.tensor([1.0] * size + [2.0 * size]), "sparse all_reduce")
 
 
+def check_coalesced():
+    sums = [sum(given((n,), torch.float32, of=other, seed=n) for other in range(size)) for n in (4, 6)]
+    mine = [given((n,), torch.float32, seed=n) for n in (4, 6)]
+    for ours, theirs in zip(functional.all_reduce_coalesced(mine, "sum", dist.group.WORLD), sums):
+        same(functional.wait_tensor(ours), theirs, "functional all_reduce_coalesced")
+    for ours, n in zip(functional.all_gather_into_tensor_coalesced(mine, dist.group.WORLD), (4, 6)):
+        same(functional.wait_tensor(ours), torch.cat([given((n,), torch.float32, of=other, seed=n) for other in range(size)]), "functional all_gather_into_tensor_coalesced")
+    parts = functional.reduce_scatter_tensor_coalesced([each.repeat(size) for each in mine], "sum", [0, 0], dist.group.WORLD)
+    for ours, theirs in zip(parts, sums):
+        same(functional.wait_tensor(ours), theirs, "functional reduce_scatter_tensor_coalesced")
+    copy, box = mine[0].clone(), torch.empty(2)
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        dist.broadcast(copy, 0)
+        dist.isend(torch.full((2,), float(rank)), (rank + 1) % size)
+        dist.irecv(box, (rank - 1) % size)
+    manager.wait()
+    same(copy, given((4,), torch.float32, of=0, seed=4), "coalesced broadcast")
+    same(box, torch.full((2,), float((rank - 1) % size)), "coalesced isend and irecv")
+
+
 def check_messages():
     for other in range(size):
         if other == rank:
@@ -251,7 +272,7 @@ def check_messages():
 
 
 for check in (check_all_reduce, check_broadcast_and_reduce, check_gathers, check_reduce_scatters, check_all_to_alls, check_several_at_once,
-              check_messages):
+              check_coalesced, check_messages):
     check()
     dist.barrier()
 dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=30))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/c10d/messages/rank_pair.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,11 @@
 #include "core/base/error.h"
 
 namespace rueda {
+namespace {
+
+constexpr const char* kGivenUp = "given-up";  // in the store: after what time a rank has given up the start
+
+}  // namespace
 
 RankPair::RankPair(c10::intrusive_ptr<c10d::Store> store, int rank, int peer, GroupOfPairs group,
                    Duration start_timeout, Names names)
@@ -27,9 +33,7 @@ RankPair::~RankPair() {
 
 std::string RankPair::in_words() const {
   const auto [lower, higher] = std::minmax(rank_, peer_);
-  return fmt::format(
-      "messages between the ranks {} and {} of the group, which are the ranks 0 and 1 of a job", lower,
-      higher);
+  return fmt::format("messages between the ranks {} and {} of the group", lower, higher);
 }
 
 PendingOperation RankPair::begin(Submission message, bool sends, int tag) {
@@ -85,20 +89,45 @@ void RankPair::run() {
   over_ = true;
 }
 
+// The other rank hears at once that it comes too late.
+std::unique_ptr<Runtime> RankPair::start_runtime() {
+  if (store_->check({kGivenUp}))
+    throw PeerLost(Status::peer_lost(
+        fmt::format("rank {} had no message of this one within {}.", peer_, store_->get_to_str(kGivenUp))));
+  const Time deadline = clock_now() + start_timeout_;
+  try {
+    return group_.start({.store = std::make_shared<GroupStore>(store_, in_words()),
+                         .rank = rank_ < peer_ ? 0 : 1,
+                         .size = 2,
+                         .start_timeout = start_timeout_,
+                         .unwanted = [this] { return ending_.load() || !group_.failure().ok(); },
+                         .name = names_.words,
+                         .ranks = names_.ranks});
+  } catch (const PeerLost&) {
+    if (clock_now() < deadline || ending_.load() || !group_.failure().ok()) throw;
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(start_timeout_);
+    store_->set(kGivenUp, fmt::format("{} ms", limit.count()));
+    throw PeerLost(Status::peer_lost(
+        fmt::format("rank {} had no message for this one within {} ms.", peer_, limit.count())));
+  }
+}
+
 bool RankPair::start() {
   std::unique_ptr<Runtime> runtime;
   Status failure;
-  try {
-    runtime = group_.start({.store = std::make_shared<GroupStore>(store_, in_words()),
-                            .rank = rank_ < peer_ ? 0 : 1,
-                            .size = 2,
-                            .start_timeout = start_timeout_,
-                            .unwanted = [this] { return ending_.load() || !group_.failure().ok(); },
-                            .name = names_.words,
-                            .ranks = names_.ranks});
-  } catch (const Error& error) {
+  const auto fail = [&](StatusCode code, const char* words) {
     failure = group_.failure();
-    if (failure.ok()) failure = {error.code(), fmt::format("{}: {}", in_words(), error.what())};
+    if (failure.ok())
+      failure = {code, fmt::format("{}: {} All later messages between them fail, too. Exchange them in a new "
+                                   "group, or give this one a longer timeout.",
+                                   in_words(), words)};
+  };
+  try {
+    runtime = start_runtime();
+  } catch (const Error& error) {
+    fail(error.code(), error.what());
+  } catch (const c10::Error& error) {  // of the store
+    fail(StatusCode::backend_error, error.what_without_backtrace());
   }
   const std::lock_guard lock(mutex_);
   runtime_ = std::move(runtime);

@@ -80,6 +80,7 @@ class RankPair {
   Line& line_of(bool lower_sends, int tag);
   void run();
   bool start();
+  std::unique_ptr<Runtime> start_runtime();
   void begin_queued();
   void begin_first(Line& line);
   bool any_queued() const;
