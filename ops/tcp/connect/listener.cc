@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -37,6 +39,12 @@ Status no_way(const TcpDialer::Missing& missing, Rank rank, std::span<const std:
       hosts[rank], missing.peer, hosts[missing.peer], deadline, in_words(own.addresses), kRemedy));
 }
 
+std::string_view remedy_for(int error) {
+  if (error == EMFILE) return "Raise the limit of open files (ulimit -n)";
+  if (error == ENFILE) return "Raise the limit of open files of the system (sysctl fs.file-max)";
+  return "Name cards or addresses that this host has (RUEDA_RAILS)";
+}
+
 }  // namespace
 
 TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
@@ -49,9 +57,9 @@ TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
     OpenedSocket opened = listen_at(address);
     if (!opened.socket)
       return {nullptr,
-              Status::backend_error(fmt::format(
-                  "cannot listen at {}: {}. Name cards or addresses that this host has (RUEDA_RAILS)",
-                  address.host, std::generic_category().message(opened.error)))};
+              Status::backend_error(fmt::format("cannot listen at {}: {}. {}", address.host,
+                                                std::generic_category().message(opened.error),
+                                                remedy_for(opened.error)))};
     door->endpoint_.addresses.push_back(address_of(opened.socket, address));
     door->listeners_.push_back(std::move(opened.socket));
   }

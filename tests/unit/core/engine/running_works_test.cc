@@ -89,7 +89,7 @@ class WorksTest : public testing::Test {
                       {[this](const Plan&, std::span<Entry> entries, const Status& status) {
                          for (const Entry& entry : entries) completed_[entry.request().name] = status;
                        },
-                       [this](const Plan& plan, const std::string& what) { failed_[plan.number] += what; }}};
+                       [this](const Plan& plan, const WorkFailure& failure) { failed_[plan.number] += failure.what; }}};
 };
 
 TEST_F(WorksTest, ThereAreAtMostSoMany) {
