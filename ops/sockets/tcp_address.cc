@@ -137,7 +137,8 @@ OwnAddresses own_addresses(std::span<const std::string> cards) {
   }
   if (own.addresses.empty() && too_many_files) {
     own.status = Status::backend_error(
-        "the network cards cannot be listed: too many open files. Raise the limit of open files (ulimit -n)");
+        "the network cards cannot be listed: too many files are open. Raise the limit of open files (ulimit "
+        "-n)");
     return own;
   }
   if (own.addresses.empty())

@@ -37,7 +37,9 @@ CallDifference difference_of_tensors(const Request& a, const Request& b, std::si
   first.others.clear();
   second.others.clear();
   Difference difference = rueda::difference(first, second);
-  const bool by_sizes = difference.field == "signature" || difference.field == "shape";
+  // The sizes of a list decide how core carries out an operation, too.
+  const bool by_sizes =
+      difference.field == "signature" || difference.field == "shape" || difference.field == "operation";
   if (by_sizes && one.shape != other.shape) return {number, "shape", {}, {}};
   if (by_sizes) return {number, "sizes of the tensors in its list", {}, {}};
   return {number, std::move(difference.field), std::move(difference.first), std::move(difference.second)};

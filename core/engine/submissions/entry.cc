@@ -39,13 +39,15 @@ void check_sizes(const Entry& entry, const Shape& shape) {
   const std::vector<std::int64_t>& received = entry.handle->received_splits;
   const std::string_view type = to_string(entry.request().dtype);
   if (expected != nullptr && !received.empty() && *expected != received) {
-    throw WorkFailure{fmt::format("its output takes [{}] rows of {} from the ranks in their order, and [{}] come",
-                                  fmt::join(*expected, ", "), type, fmt::join(received, ", ")),
-                      true};
+    throw WorkFailure{
+        fmt::format("its output takes [{}] rows of {} from the ranks in their order, and [{}] come",
+                    fmt::join(*expected, ", "), type, fmt::join(received, ", ")),
+        true};
   }
   const std::int64_t given = submission.output.elements(), needed = element_count(shape);
   if (!submission.into_output || given == needed) return;
-  throw WorkFailure{fmt::format("its output takes {} elements of {}, and {} come", given, type, needed), true};
+  throw WorkFailure{fmt::format("its output takes {} elements of {}, and {} come", given, type, needed),
+                    true};
 }
 
 }  // namespace

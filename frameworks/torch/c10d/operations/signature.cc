@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 19> kOperations{"broadcast",
                                                        "",
                                                        "all_reduce of a sparse tensor"};
 // In the order of c10d::ReduceOp::RedOpType.
-constexpr std::array<std::string_view, 9> kReductions{"SUM", "AVG",  "PRODUCT", "MIN", "MAX",
+constexpr std::array<std::string_view, 9> kReductions{"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
                                                       "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
 
 void sign(Request& request, int shift, std::size_t number) {
@@ -65,8 +65,7 @@ std::string operation_of(const Request& request, bool reduces) {
 // As the program knows it: complex numbers are no pairs, and elements no bytes.
 Shape shape_of(const Request& request, at::ScalarType type) {
   std::vector<std::int64_t> shape(request.shape.begin(), request.shape.end());
-  const bool sparse =
-      static_cast<c10d::OpType>(signed_number(request, 0)) == c10d::OpType::_ALLREDUCE_SPARSE;
+  const bool sparse = static_cast<c10d::OpType>(signed_number(request, 0)) == c10d::OpType::_ALLREDUCE_SPARSE;
   if (sparse && shape.size() >= 2) {  // the first has its sizes behind two dimensions of 0
     shape.erase(shape.begin(), shape.begin() + 2);
   } else if (traits(request.operation).reduces) {
@@ -79,9 +78,7 @@ Shape shape_of(const Request& request, at::ScalarType type) {
 
 }  // namespace
 
-void sign(Request& request, c10d::OpType operation) {
-  sign(request, 0, static_cast<std::size_t>(operation));
-}
+void sign(Request& request, c10d::OpType operation) { sign(request, 0, static_cast<std::size_t>(operation)); }
 
 void sign(Request& request, at::ScalarType type) { sign(request, kType, static_cast<std::size_t>(type)); }
 

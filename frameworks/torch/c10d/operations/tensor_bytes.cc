@@ -122,9 +122,8 @@ at::Tensor room_for(std::span<const at::Tensor> tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
   const at::TensorOptions there(tensors.empty() ? at::Device(at::kCPU) : tensors[0].device());
-  const bool of_one_type = std::ranges::all_of(tensors, [&](const at::Tensor& each) {
-    return each.scalar_type() == tensors[0].scalar_type();
-  });
+  const bool of_one_type = std::ranges::all_of(
+      tensors, [&](const at::Tensor& each) { return each.scalar_type() == tensors[0].scalar_type(); });
   if (tensors.empty() || !of_one_type) return at::empty({bytes}, there.dtype(at::kByte));
   const auto element = static_cast<std::int64_t>(tensors[0].element_size());
   return at::empty({bytes / element}, there.dtype(tensors[0].scalar_type()));

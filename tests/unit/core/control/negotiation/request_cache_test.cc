@@ -155,12 +155,14 @@ TEST(RequestCacheProtocol, ABitAndARequestWithAnotherSignatureAreAMismatchOfCall
     EXPECT_EQ(world.plans(3).back().status.code, StatusCode::mismatch);
     return world.plans(3).back().status.message;
   };
-  EXPECT_EQ(words(signed_by(10)),
-            "the ranks differ in the operation: ranks 0-12, 14-19 called sum of float32 [4], rank 13 product of "
-            "float32 [4]. Call the same operations in the same order on every rank.");
-  EXPECT_EQ(words(signed_by(1, {5})),
-            "the ranks differ in the shape: ranks 0-12, 14-19 called sum of float32 [4], rank 13 sum of float32 "
-            "[5]. Call it with the same shape on every rank.");
+  EXPECT_EQ(
+      words(signed_by(10)),
+      "the ranks differ in the operation: ranks 0-12, 14-19 called sum of float32 [4], rank 13 product of "
+      "float32 [4]. Call the same operations in the same order on every rank.");
+  EXPECT_EQ(
+      words(signed_by(1, {5})),
+      "the ranks differ in the shape: ranks 0-12, 14-19 called sum of float32 [4], rank 13 sum of float32 "
+      "[5]. Call it with the same shape on every rank.");
   EXPECT_NE(words(signed_by(2)).find("sizes of the tensors in its list: ranks 0-12, 14-19 called sum"),
             std::string::npos);
   EXPECT_EQ(words(request_for("x")).find("allreduce 'x': the ranks differ in signature: ranks 0-12"), 0u);
