@@ -21,7 +21,7 @@ ProgressEngine::ProgressEngine(RuntimeComponents components, RuntimeState& share
              {[this](const Plan& plan, std::span<Entry> entries, const Status& status) {
                 complete(plan, entries, status);
               },
-              [this](const Plan& plan, const std::string& reason) { abort(plan, reason); }}),
+              [this](const Plan& plan, const WorkFailure& failure) { abort(plan, failure); }}),
       lost_(components_) {
   owner_.check();
   if (components_.record) shared_.observer.recorder().use_page(components_.record);
@@ -321,16 +321,22 @@ void ProgressEngine::complete_all(const Status& status) {
 }
 
 // This rank cannot carry out that Plan.
-void ProgressEngine::abort(const Plan& plan, const std::string& reason) {
-  std::string whom = title(*plan.tensors.front().request);
+void ProgressEngine::abort(const Plan& plan, const WorkFailure& failure) {
+  const Request& first = *plan.tensors.front().request;
+  // Who has signed it knows it by other words than its name.
+  std::string whom = first.signature == 0 ? title(first) : std::string(to_string(first.operation));
   if (plan.tensors.size() > 1) whom += fmt::format(", fused with {} others,", plan.tensors.size() - 1);
-  const std::string remedy =
-      plan.capture == 0
-          ? "Only this operation has failed: free memory there, or ask for less, and submit it again."
-          : "Only this capture has failed: mend that, and capture again on all ranks.";
-  negotiator_->abort(plan.number, Status::backend_error(
-                                      fmt::format("{} failed on rank {} ({}): {}. {}", whom, components_.rank,
-                                                  job_.process_of(components_.rank), reason, remedy)));
+  std::string_view remedy =
+      "Only this operation has failed: free memory there, or ask for less, and submit it again.";
+  if (failure.is_mismatch) {
+    remedy = "Only this operation has failed: call it with sizes that fit together on all ranks.";
+  } else if (plan.capture != 0) {
+    remedy = "Only this capture has failed: mend that, and capture again on all ranks.";
+  }
+  std::string words = fmt::format("{} failed on rank {} ({}): {}. {}", whom, components_.rank,
+                                  job_.process_of(components_.rank), failure.what, remedy);
+  negotiator_->abort(plan.number, failure.is_mismatch ? Status::mismatch(std::move(words))
+                                                      : Status::backend_error(std::move(words)));
 }
 
 // If even telling the others fails, this rank ends its operations itself.

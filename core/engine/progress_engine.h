@@ -90,7 +90,7 @@ class ProgressEngine {
   void notice_unmoved(Time now);
   bool end_departure();
 
-  void abort(const Plan& plan, const std::string& reason);
+  void abort(const Plan& plan, const WorkFailure& failure);
   void complete(const Plan& plan, std::span<Entry> entries, const Status& status);
   void complete(std::span<Entry> entries, const Status& status);
   void conclude_all(std::span<Entry> entries, const Status& status);

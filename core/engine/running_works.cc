@@ -69,7 +69,7 @@ void RunningWorks::fail(Called& running, const WorkFailure& failure) {
   if (running.failed) throw std::runtime_error(failure.what);  // it does not even run out
   running.failed = true;
   running.work->abandon();
-  callbacks_.failed(running.plan, failure.what);
+  callbacks_.failed(running.plan, failure);
 }
 
 bool RunningWorks::step(Time now) {

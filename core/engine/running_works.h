@@ -15,6 +15,7 @@
 
 #include "core/base/time.h"
 #include "core/engine/backend.h"
+#include "core/engine/submissions/work_failure.h"
 #include "core/observe/observer.h"
 
 namespace rueda {
@@ -29,7 +30,8 @@ class RunningWorks {
   struct Callbacks {
     // A Plan is over here. It has no entries where this rank is no member.
     std::function<void(const Plan& plan, std::span<Entry> entries, const Status& status)> complete;
-    std::function<void(const Plan& plan, const std::string& what)> failed;  // here; it is to be aborted
+    // Here; it is to be aborted.
+    std::function<void(const Plan& plan, const WorkFailure& failure)> failed;
   };
 
   // At most so many at a time. All else outlives this.

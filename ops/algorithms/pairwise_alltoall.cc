@@ -64,8 +64,8 @@ class PairwiseAlltoall final : public Algorithm {
     std::byte* output = nullptr;
     if (!abandoned()) {
       input = input_.data();
-      output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
       entry_.handle->received_splits = from_;
+      output = static_cast<std::byte*>(allocate_output(entry_, shape).data);
       const std::int64_t own = to_[group.index] * static_cast<std::int64_t>(row);
       own_ = kernels::Packing::pack(output + offset(from_, group.index),
                                     {input + offset(to_, group.index), DataType::uint8, {own}});

@@ -142,7 +142,8 @@ std::vector<TcpAddress> addresses_to_listen_at(const Launch& launch, const Confi
 struct Listening {
   StarListener listener;
   std::string why;
-  bool in_use = false;  // an address is this host's, and another process has its port
+  std::string_view remedy;  // for that reason; empty: there is none but a better address
+  bool in_use = false;      // an address is this host's, and another process has its port
 };
 
 // Listens at each address that this host has.
@@ -153,6 +154,7 @@ Listening listen_at_each(const std::vector<TcpAddress>& addresses) {
     if (!opened.socket) {
       listening.why =
           fmt::format("{}: {}", to_string(address), std::generic_category().message(opened.error));
+      listening.remedy = remedy_for_open_files(opened.error);
       listening.in_use |= opened.error == EADDRINUSE;
       continue;
     }
@@ -162,8 +164,9 @@ Listening listen_at_each(const std::vector<TcpAddress>& addresses) {
   return listening;
 }
 
-[[noreturn]] void cannot_listen(const std::string& why, std::string_view remedy) {
-  cannot_start(fmt::format("rank 0 cannot listen: {}. {}", why, remedy));
+[[noreturn]] void cannot_listen(const Listening& tried, std::string_view remedy) {
+  if (!tried.remedy.empty()) remedy = tried.remedy;
+  cannot_start(fmt::format("rank 0 cannot listen: {}. {}", tried.why, remedy));
 }
 
 // A name such as that of a service of Kubernetes stands for no address of this host: rank 0 listens at all of
@@ -178,7 +181,7 @@ StarListener listen_at_endpoint(const Launch& launch) {
     listening = listen_at_each({{"0.0.0.0", launch.port}});
     if (none()) listening = listen_at_each({{"::", launch.port}});
   }
-  if (none()) cannot_listen(listening.why, "Name a host and a free port of rank 0 by RUEDA_STORE=HOST:PORT.");
+  if (none()) cannot_listen(listening, "Name a host and a free port of rank 0 by RUEDA_STORE=HOST:PORT.");
   return std::move(listening.listener);
 }
 
@@ -191,7 +194,7 @@ StarListener listen(const Launch& launch, const Config& config) {
   }
   Listening listening = listen_at_each(addresses_to_listen_at(launch, config));
   if (listening.listener.sockets.empty()) listening = listen_at_each({{"::1", 0}});  // there is no IPv4
-  if (listening.listener.sockets.empty()) cannot_listen(listening.why, "Bring a network card up.");
+  if (listening.listener.sockets.empty()) cannot_listen(listening, "Bring a network card up.");
   listening.listener.endpoint.secret = random_key();
   return std::move(listening.listener);
 }

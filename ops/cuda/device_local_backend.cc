@@ -44,10 +44,10 @@ class DeviceLocalWork final : public Work {
     const ConstTensorView& input = submission.input;
     TensorView output = submission.output;
     const bool makes_output = traits(plan_.operation).makes_output;
+    if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
     if (makes_output) output = allocate_output(entry, input.shape);  // may fail: nothing has been begun
     submission.ready->hold_back(queue.stream());
     if (makes_output) side.device.record(submission.stream)->hold_back(queue.stream());
-    if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
     const bool moves = output.data != input.data || factor_of(plan_) != 1.0;
     if (moves && input.elements() > 0)
       queue.copy(BatchCopy{

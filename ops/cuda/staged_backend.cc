@@ -255,6 +255,7 @@ class StagedWork final : public Work {
   TensorView make_output(StagedTensors& staged, DataType dtype, const Shape& shape) {
     TensorView view{nullptr, dtype, shape, {}};
     try {
+      entries_.front().handle->received_splits = below_entries_.front().handle->received_splits;
       output_ = allocate_output(entries_.front(), shape);
       view.data = staged.make(view.bytes());
     } catch (const WorkFailure& failure) {

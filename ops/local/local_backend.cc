@@ -78,8 +78,8 @@ class LocalWork final : public Work {
     if (plan_.operation == Operation::barrier) return;
     TensorView output = entry.submission().output;
     const bool given = plan_.operation == Operation::allreduce || plan_.operation == Operation::broadcast;
-    if (!given) output = allocate_output(entry, input.shape);
     if (plan_.operation == Operation::alltoall) entry.handle->received_splits = {input.shape.front()};
+    if (!given) output = allocate_output(entry, input.shape);
     if (input.elements() == 0) return;
     const bool scales = traits(plan_.operation).reduces;
     if (given && output.data == input.data && !scales) return;

@@ -188,9 +188,9 @@ void NcclWork::make_output() {
     output_ = {nullptr, plan_.dtype, shape, {}};
     output_.data = temporary({}, output_.bytes());
   } else {
+    if (plan_.operation == Operation::alltoall) entry().handle->received_splits = received_;
     output_ = allocate_output(entry(), shape);
   }
-  if (plan_.operation == Operation::alltoall) entry().handle->received_splits = received_;
 }
 
 // A narrower type only between hosts, and where there is a buffer for it.

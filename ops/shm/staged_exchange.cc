@@ -299,8 +299,9 @@ class Alltoall final : public Ragged {
     }
     for (std::int64_t rows : all[index()]) add(given_, rows);
     for (std::int64_t rows : received) add(got_, rows);
-    output_ = allocate(std::accumulate(received.begin(), received.end(), std::int64_t{0}));
+    const std::int64_t rows = std::accumulate(received.begin(), received.end(), std::int64_t{0});
     entry_.handle->received_splits = std::move(received);
+    output_ = allocate(rows);
     cut(static_cast<std::size_t>(most) * row, 1);
   }
   void pack_rows(std::size_t chunk, std::byte* buffer) override {

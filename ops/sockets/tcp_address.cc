@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <sstream>
 
@@ -113,7 +114,9 @@ std::vector<std::string> cards_in(const std::string& list) {
 }
 
 OwnAddresses own_addresses(std::span<const std::string> cards) {
+  errno = 0;
   const std::vector<NetworkCard> all = cards_here();
+  const bool too_many_files = all.empty() && errno == EMFILE;
   OwnAddresses own;
   for (const std::string& wanted : cards) {
     const auto found = std::ranges::find_if(
@@ -131,6 +134,12 @@ OwnAddresses own_addresses(std::span<const std::string> cards) {
   }
   if (cards.empty()) {
     for (NetworkCard& card : without_loopback(all)) own.addresses.push_back(std::move(card.address));
+  }
+  if (own.addresses.empty() && too_many_files) {
+    own.status = Status::backend_error(
+        "the network cards cannot be listed: too many files are open. Raise the limit of open files (ulimit "
+        "-n)");
+    return own;
   }
   if (own.addresses.empty())
     own.status = Status::backend_error(

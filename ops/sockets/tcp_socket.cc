@@ -38,6 +38,12 @@ OpenedSocket open_at(const TcpAddress& own, bool connects) {
 
 }  // namespace
 
+std::string_view remedy_for_open_files(int error) {
+  if (error == EMFILE) return "Raise the limit of open files (ulimit -n)";
+  if (error == ENFILE) return "Raise the limit of open files of the system (sysctl fs.file-max)";
+  return {};
+}
+
 OpenedSocket listen_at(const TcpAddress& own) {
   OpenedSocket opened = open_at(own, false);
   if (opened.socket && ::listen(opened.socket.number(), SOMAXCONN) != 0) return {Descriptor(), errno};

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/system/descriptor.h"
@@ -22,6 +23,8 @@ struct OpenedSocket {
   Descriptor socket;
   int error = 0;
 };
+// The remedy for an error (errno) that says that files are too many; empty for others.
+std::string_view remedy_for_open_files(int error);
 // At its port; port 0 is any free one.
 OpenedSocket listen_at(const TcpAddress& own);
 // Begins to connect from that card of ours.

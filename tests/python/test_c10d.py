@@ -52,7 +52,7 @@ def test_broken_order_is_told_by_both_sides(script):
         assert len(lines) == 2, out
         assert all(re.search(r"(DistBackendError|RuntimeError): .*number [234] of group '.*' on rank [01] of 2", line) for line in lines), out
     sync = [line for line in out.splitlines() if line.startswith("sync")]
-    assert all("allreduce of float32 [4]" in line and "broadcast of float32 [5]" in line for line in sync), out
+    assert all("all_reduce (SUM) of float32 [4]" in line and "broadcast of float32 [5]" in line for line in sync), out
     assert out.count("goes on [2.0, 2.0, 2.0, 2.0]") == 2
 
 

@@ -37,7 +37,8 @@ enum Part : std::uint16_t {
   measure = 128,
   on_device = 256,
   capture = 512,
-  elsewhere = 1024
+  elsewhere = 1024,
+  signature = 2048
 };
 
 std::uint16_t parts_of(const Request& request) {
@@ -53,6 +54,7 @@ std::uint16_t parts_of(const Request& request) {
   if (request.device != DeviceKind::host) parts |= Part::on_device;
   if (request.capture != 0) parts |= Part::capture;
   if (request.elsewhere) parts |= Part::elsewhere;
+  if (request.signature != 0) parts |= Part::signature;
   return parts;
 }
 
@@ -101,6 +103,8 @@ Difference difference_alone(const Request& a, const Request& b) {
     return {"device", std::string(to_string(a.device)), std::string(to_string(b.device))};
   if (a.capture != b.capture)
     return {"number of the graph that it is captured into", graph_words(a.capture), graph_words(b.capture)};
+  if (a.signature != b.signature)
+    return {"signature", fmt::format("{:x}", a.signature), fmt::format("{:x}", b.signature)};
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};
   if (a.follows != b.follows) {
@@ -147,6 +151,7 @@ Request read_alone(Reader& reader, bool& grouped) {
   if (request.capture != 0 && request.device == DeviceKind::host) reader.fail();
   request.elsewhere = (parts & Part::elsewhere) != 0;
   if (request.elsewhere && !may_use_window(request)) reader.fail();
+  if ((parts & Part::signature) != 0) request.signature = reader.get<std::uint64_t>();
   if ((parts & Part::compression) != 0) request.compression = reader.get_enum(compression_from);
   if (request.compression == Compression::topk) {
     request.compression_share = reader.get<double>();
@@ -230,6 +235,7 @@ void write_alone(Writer& writer, const Request& request) {
   if ((parts & Part::members) != 0) write(writer, request.members);
   if ((parts & Part::on_device) != 0) writer.put(request.device);
   if ((parts & Part::capture) != 0) writer.put(request.capture);
+  if ((parts & Part::signature) != 0) writer.put(request.signature);
   if ((parts & Part::compression) != 0) writer.put(request.compression);
   if (request.compression == Compression::topk) writer.put(request.compression_share);
 }

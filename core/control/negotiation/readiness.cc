@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/control/negotiation/call_mismatch.h"
+
 namespace rueda {
 
 void Readiness::add(Contributor contributor, RequestOfRanks asked) {
@@ -28,6 +30,8 @@ Status Readiness::mismatch() const {
   std::vector<const RequestOfRanks*> sorted;
   for (const RequestOfRanks& asked : requests_) sorted.push_back(&asked);
   std::ranges::sort(sorted, {}, [](const RequestOfRanks* asked) { return asked->ranks.first(); });
+  if (std::optional<std::string> of_calls = mismatch_of_calls(sorted))
+    return Status::mismatch(std::move(*of_calls));
   const RequestOfRanks& first = *sorted.front();
   const Difference two = difference(*first.request, *sorted[1]->request);
   std::string words = fmt::format("{}: the ranks differ in {}: {} asked for {}", title(*first.request),

@@ -2,11 +2,12 @@
 #include "core/engine/submissions/entry.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
-#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "core/engine/memory/output_pool.h"
 #include "core/engine/submissions/work_failure.h"
@@ -20,10 +21,6 @@ void allocate(Entry& entry, const Shape& shape) {
   const DataType dtype = entry.request().dtype;
   const Submission& submission = entry.submission();
   if (submission.into_output) {
-    const std::int64_t given = submission.output.elements(), needed = element_count(shape);
-    if (given != needed)
-      throw std::length_error(
-          fmt::format("the one that the program gave has {} elements, and {} come", given, needed));
     handle.output = {submission.output.data, dtype, shape, {}};
   } else if (submission.allocate) {
     handle.output = submission.allocate(dtype, shape);
@@ -33,6 +30,24 @@ void allocate(Entry& entry, const Shape& shape) {
     handle.output.data = memory.get();
     handle.output_memory = std::move(memory);
   }
+}
+
+// Whether what comes fits into what the program expects.
+void check_sizes(const Entry& entry, const Shape& shape) {
+  const Submission& submission = entry.submission();
+  const std::vector<std::int64_t>* expected = submission.expected_splits.get();
+  const std::vector<std::int64_t>& received = entry.handle->received_splits;
+  const std::string_view type = to_string(entry.request().dtype);
+  if (expected != nullptr && !received.empty() && *expected != received) {
+    throw WorkFailure{
+        fmt::format("its output takes [{}] rows of {} from the ranks in their order, and [{}] come",
+                    fmt::join(*expected, ", "), type, fmt::join(received, ", ")),
+        true};
+  }
+  const std::int64_t given = submission.output.elements(), needed = element_count(shape);
+  if (!submission.into_output || given == needed) return;
+  throw WorkFailure{fmt::format("its output takes {} elements of {}, and {} come", given, type, needed),
+                    true};
 }
 
 }  // namespace
@@ -69,6 +84,7 @@ void conclude(Entry& entry, const Status& status) {
 }
 
 TensorView allocate_output(Entry& entry, const Shape& shape) {
+  check_sizes(entry, shape);
   std::string reason = "an exception without words";
   try {
     allocate(entry, shape);

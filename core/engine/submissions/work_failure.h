@@ -16,7 +16,8 @@ struct PeerGone {
 // A Work throws this when its rank lacks something for the Plan, such as memory, and the Work can still be
 // abandoned. Then one Plan fails, not the job.
 struct WorkFailure {
-  std::string what;  // "it has no memory for ...", of this rank
+  std::string what;          // "it has no memory for ...", of this rank
+  bool is_mismatch = false;  // what other ranks give does not fit
 };
 
 }  // namespace rueda

@@ -63,4 +63,10 @@ void check_same_type(const at::Tensor& tensor, const at::Tensor& other, const ch
                     tensor.scalar_type(), " and of ", other.scalar_type(), "; give all one type");
 }
 
+void check_size_of_own(const at::Tensor& of_list, const at::Tensor& tensor, int rank, const char* operation) {
+  TORCH_CHECK_VALUE(of_list.numel() == tensor.numel(), "rueda: ", operation,
+                    " has invalid tensor size at index ", rank, ", this rank's own: the list has ",
+                    of_list.sizes(), " there, and the tensor is ", tensor.sizes());
+}
+
 }  // namespace rueda

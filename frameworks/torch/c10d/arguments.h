@@ -23,5 +23,7 @@ void check_root(std::int64_t root, int size, const char* operation);
 // Of a message.
 void check_tag(int tag, const char* operation);
 void check_same_type(const at::Tensor& tensor, const at::Tensor& other, const char* operation);
+// The tensor of a list that this rank itself fills, or takes.
+void check_size_of_own(const at::Tensor& of_list, const at::Tensor& tensor, int rank, const char* operation);
 
 }  // namespace rueda

@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
 #include "core/engine/memory/symmetric_memory.h"
+#include "frameworks/torch/c10d/operations/signature.h"
 #include "frameworks/torch/c10d/operations/tensor_bytes.h"
 #include "frameworks/torch/c10d/operations/training_marks.h"
 
@@ -56,6 +57,7 @@ PendingOperations pending(OperationOrder::Handles handles) {
 Submission message_of(const at::Tensor& tensor) {
   Submission message = moving(Operation::broadcast, tensor, tensor);
   message.into_output = false;
+  sign(message.request, c10d::OpType::SEND);  // on both sides
   return message;
 }
 
@@ -117,7 +119,9 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
       titles_(names_.backend),
       timeout_(timeout.count()),
       record_(names_.group, names_.ranks, rank),
-      job_(add_job(std::move(runtime), store, names_, std::move(start))) {}
+      job_(add_job(std::move(runtime), store, names_, std::move(start))) {
+  describe_calls_by(call_of);
+}
 
 GroupOperations::~GroupOperations() { GroupJobs::of_process().retire(job_); }
 
@@ -138,7 +142,10 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, Submission subm
 
 intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder::Submissions submissions) {
   const bool awaited = !call.asynchronous && !coalesced_.here();
-  for (Submission& each : submissions) each.awaited = awaited;
+  for (Submission& each : submissions) {
+    each.awaited = awaited;
+    sign(each.request, call.type);
+  }
   mark_group_operation();
   const Time deadline = clock_now() + call.timeout;
   const std::string_view title = call.title;

@@ -6,9 +6,13 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
+#include <array>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "frameworks/torch/c10d/arguments.h"
+#include "frameworks/torch/c10d/operations/signature.h"
 #include "frameworks/torch/c10d/operations/tensor_bytes.h"
 #include "rueda/torch/c10d/process_group.h"
 
@@ -38,12 +42,18 @@ Submission moving_into(Operation operation, const at::Tensor& input, const std::
   return moving(operation, input, room);
 }
 
+std::shared_ptr<const std::vector<std::int64_t>> shared(std::vector<std::int64_t> splits) {
+  return std::make_shared<const std::vector<std::int64_t>>(std::move(splits));
+}
+
 Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int size) {
   check_same_type(input, output, "all_gather_into_tensor");
   TORCH_CHECK_VALUE(output.numel() == input.numel() * size,
                     "output tensor size must be equal to world_size times input tensor size");
   TORCH_CHECK_VALUE(output.is_contiguous(), "rueda: all_gather_into_tensor takes a contiguous output");
-  return moving(Operation::allgather, input.contiguous(), output);
+  Submission submission = moving(Operation::allgather, input.contiguous(), output);
+  sign_sizes(submission.request, std::array{input.numel()});
+  return submission;
 }
 
 }  // namespace
@@ -63,7 +73,7 @@ Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& op
   call.show(tensors);
   const at::Tensor values = tensor.contiguous();
   if (!values.is_same(tensor) && options.rootRank != rank_)
-    call.then([tensor, values] { tensor.copy_(values); }, {values});
+    call.then([tensor, values] { copy_each_once(tensor, values); }, {values});
   Submission submission = moving(Operation::broadcast, values, values);
   submission.into_output = false;
   submission.request.root = static_cast<Rank>(options.rootRank);
@@ -73,11 +83,13 @@ Works ProcessGroup::broadcast(Tensors& tensors, const c10d::BroadcastOptions& op
 Works ProcessGroup::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   const at::Tensor& input = only(inputs, "all_gather");
   const Tensors& list = only_list(outputs, input, size_, "all_gather");
-  check_same_type(input, list[static_cast<std::size_t>(rank_)], "all_gather");
+  for (const at::Tensor& each : list) check_same_type(input, each, "all_gather");
+  check_size_of_own(list[static_cast<std::size_t>(rank_)], input, rank_, "all_gather");
   GroupCall call = operations_.call(OpType::ALLGATHER, options);
   call.show(inputs);
   call.outputs = list;
   Submission submission = moving_into(Operation::allgather, input.contiguous(), list, call);
+  sign_sizes(submission.request, list);
   return operations_.begin(std::move(call), std::move(submission));
 }
 
@@ -102,10 +114,16 @@ Works ProcessGroup::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
   for (const Tensors& list : outputs) {
     TORCH_CHECK_VALUE(list.size() == inputs.size(), "rueda: all_gather_coalesced has ", inputs.size(),
                       " inputs and ", list.size(), " outputs of a rank");
-    for (const at::Tensor& each : list) check_together({inputs[0], each}, "all_gather_coalesced");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      check_together({inputs[0], list[i]}, "all_gather_coalesced");
+      check_same_type(inputs[i], list[i], "all_gather_coalesced");
+    }
     call.outputs.insert(call.outputs.end(), list.begin(), list.end());
   }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    check_size_of_own(outputs[static_cast<std::size_t>(rank_)][i], inputs[i], rank_, "all_gather_coalesced");
   Submission submission = moving_into(Operation::allgather, joined_bytes(inputs), call.outputs, call);
+  sign_sizes(submission.request, call.outputs);
   return operations_.begin(std::move(call), std::move(submission));
 }
 
@@ -128,10 +146,15 @@ Works ProcessGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::Ga
   TORCH_CHECK_VALUE(root || outputs.empty(), "rueda: gather takes outputs on the root only");
   GroupCall call = operations_.call(OpType::GATHER, options);
   call.show(inputs);
-  if (root) call.outputs = only_list(outputs, input, size_, "gather");
+  if (root) {
+    call.outputs = only_list(outputs, input, size_, "gather");
+    for (const at::Tensor& each : call.outputs) check_same_type(input, each, "gather");
+    check_size_of_own(call.outputs[static_cast<std::size_t>(rank_)], input, rank_, "gather");
+  }
   const at::Tensor values = input.contiguous();
   Submission submission = root ? moving_into(Operation::gather, values, call.outputs, call)
                                : moving(Operation::gather, values, at::Tensor());
+  if (root) submission.expected_splits = shared(moved_elements_of(call.outputs));
   submission.request.root = static_cast<Rank>(options.rootRank);
   return operations_.begin(std::move(call), std::move(submission));
 }
@@ -146,9 +169,11 @@ Works ProcessGroup::scatter(Tensors& outputs, TensorLists& inputs, const c10d::S
   at::Tensor values = at::empty({0}, output.options());
   if (options.rootRank == rank_) {
     const Tensors& list = only_list(inputs, output, size_, "scatter");
+    for (const at::Tensor& each : list) check_same_type(each, output, "scatter");
+    check_size_of_own(list[static_cast<std::size_t>(rank_)], output, rank_, "scatter");
     call.show(list);
     values = joined_bytes(list);
-    for (const at::Tensor& each : list) splits.push_back(moved_elements(each));
+    splits = moved_elements_of(list);
   } else {
     TORCH_CHECK_VALUE(inputs.empty(), "rueda: scatter takes inputs on the root only");
   }
@@ -191,9 +216,9 @@ Works ProcessGroup::alltoall_base(at::Tensor& output, at::Tensor& input,
   GroupCall call = operations_.call(OpType::ALLTOALL_BASE, options);
   call.show({input});
   call.outputs = {output};
-  elements_of_rows(output, output_splits, size_);  // checks them
   Submission submission = moving_into(Operation::alltoall, input, output, call);
   submission.splits = elements_of_rows(input, input_splits, size_);
+  submission.expected_splits = shared(elements_of_rows(output, output_splits, size_));
   return operations_.begin(std::move(call), std::move(submission));
 }
 
@@ -204,15 +229,15 @@ Works ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllT
   GroupCall call = operations_.call(OpType::ALLTOALL, options);
   call.show(inputs);
   call.outputs = outputs;
-  std::vector<std::int64_t> splits;
   for (std::size_t i = 0; i < ranks; ++i) {
     check_together({inputs[0], inputs[i]}, "all_to_all");
     check_together({inputs[0], outputs[i]}, "all_to_all");
     check_same_type(inputs[0], inputs[i], "all_to_all");
-    splits.push_back(moved_elements(inputs[i]));
+    check_same_type(inputs[0], outputs[i], "all_to_all");
   }
   Submission submission = moving_into(Operation::alltoall, joined_bytes(inputs), outputs, call);
-  submission.splits = std::move(splits);
+  submission.splits = moved_elements_of(inputs);
+  submission.expected_splits = shared(moved_elements_of(outputs));
   return operations_.begin(std::move(call), std::move(submission));
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "core/submission_arguments.h"
 #include "frameworks/torch/c10d/arguments.h"
 #include "frameworks/torch/c10d/operations/reductions.h"
+#include "frameworks/torch/c10d/operations/signature.h"
 #include "frameworks/torch/c10d/operations/tensor_bytes.h"
 #include "frameworks/torch/c10d/process_group.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
@@ -23,23 +25,27 @@ namespace {
 using c10d::OpType;
 using Works = ProcessGroup::Works;
 
+// `type`: the program's.
 Submission reducing(Operation operation, const at::Tensor& input, const at::Tensor& output,
-                    const c10d::ReduceOp& op) {
+                    const c10d::ReduceOp& op, at::ScalarType type) {
   Submission submission = submission_for(operation, "", std::make_shared<OperationTensors>(input, output));
   set_reduction(submission.request, reduction_of(op));
+  sign(submission.request, type);
+  sign(submission.request, op);
   submission.into_output = operation == Operation::reducescatter;
   return submission;
 }
 
 // Whether core reduces the tensor where it lies: on a device it has no gaps.
 bool reduces_in_place(const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  if (shares_elements(tensor)) return false;
   return is_reducible_in_place(tensor, op) && (tensor.is_cpu() || tensor.is_contiguous());
 }
 
 // The values in a type that core reduces, laid out as it wants them.
 at::Tensor values_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const at::Tensor values = reducible(tensor, op);
-  return values.is_cuda() ? values.contiguous() : values;
+  return values.is_cuda() || shares_elements(values) ? values.contiguous() : values;
 }
 
 // `result` becomes the reduction of `input`; they may be one tensor.
@@ -49,15 +55,18 @@ Submission allreduce_of(const at::Tensor& input, const at::Tensor& result, const
     check_bitwise(input);
     const at::Tensor all = at::empty({size * input.numel()}, input.options());
     call.then([result, all, size, op] { bitwise_into(result, all, size, op); }, {all});
-    return moving(Operation::allgather, input.contiguous(), all);
+    Submission submission = moving(Operation::allgather, input.contiguous(), all);
+    sign(submission.request, op);
+    sign_sizes(submission.request, input.sizes());
+    return submission;
   }
   const at::Tensor values = values_of(input, op);
   if (!reduces_in_place(input, op)) {
     call.then([result, values, op] { restore(result, values, op); }, {values});
-    return reducing(Operation::allreduce, values, values, op);
+    return reducing(Operation::allreduce, values, values, op, input.scalar_type());
   }
   const at::Tensor target = result.is_same(input) ? values : reducible(result, op);
-  return reducing(Operation::allreduce, values, target, op);
+  return reducing(Operation::allreduce, values, target, op, input.scalar_type());
 }
 
 // `output` becomes this rank's part of the reduction of `input`, of which all ranks have equal parts.
@@ -78,7 +87,8 @@ Submission reduce_scatter_of(const at::Tensor& input, const at::Tensor& output, 
   }
   const at::Tensor values = reducible(input.contiguous(), op).reshape({-1});
   if (output.is_contiguous() && is_reducible_in_place(output, op))
-    return reducing(Operation::reducescatter, values, reducible(output, op).view({-1}), op);
+    return reducing(Operation::reducescatter, values, reducible(output, op).view({-1}), op,
+                    input.scalar_type());
   const at::Tensor part = at::empty({values.numel() / size}, values.options());
   const bool complex = output.is_complex();
   call.then(
@@ -88,7 +98,7 @@ Submission reduce_scatter_of(const at::Tensor& input, const at::Tensor& output, 
         restore(output, part.view(sizes), op);
       },
       {part});
-  return reducing(Operation::reducescatter, values, part, op);
+  return reducing(Operation::reducescatter, values, part, op, input.scalar_type());
 }
 
 bool equal_in_size(const std::vector<at::Tensor>& tensors) {
@@ -139,7 +149,7 @@ Submission reduce_of(const at::Tensor& tensor, const c10d::ReduceOptions& option
   } else if (values.is_cuda()) {
     result = at::empty_like(values);  // it passes through memory of the others, too
   }
-  Submission submission = reducing(Operation::reduce, values, result, op);
+  Submission submission = reducing(Operation::reduce, values, result, op, tensor.scalar_type());
   submission.request.root = static_cast<Rank>(options.rootRank);
   return submission;
 }
@@ -202,6 +212,7 @@ Works ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
     return operations_.begin(std::move(call), std::move(submission));
   }
   Submission submission = allreduce_of(all, all, options.reduceOp, size_, call);
+  sign_sizes(submission.request, list);
   call.then(
       [all, output, before] { output.copy_(all.narrow(0, before, output.numel()).view(output.sizes())); },
       {all});
@@ -210,9 +221,24 @@ Works ProcessGroup::reduce_scatter(Tensors& outputs, TensorLists& inputs,
 
 namespace {
 
-// A part of a sparse tensor; those of all ranks come into the output of `part`.
-Submission gathering(const std::shared_ptr<OperationTensors>& part) {
-  return submission_for(Operation::allgather, "", part);
+// A part of `sparse`; those of all ranks come into the output of `part`.
+Submission gathering(const std::shared_ptr<OperationTensors>& part, const at::Tensor& sparse) {
+  Submission submission = submission_for(Operation::allgather, "", part);
+  sign(submission.request, sparse.scalar_type());
+  sign(submission.request, c10d::ReduceOp(c10d::ReduceOp::SUM));
+  return submission;
+}
+
+// No elements in the tensor's shape, behind two dimensions of 0: so its sizes have to be alike on all ranks.
+Submission agreement_on_sizes(const at::Tensor& sparse) {
+  std::vector<std::int64_t> sizes{0, 0};
+  sizes.insert(sizes.end(), sparse.sizes().begin(), sparse.sizes().end());
+  Submission submission =
+      moving(Operation::allgather, at::empty({0}, sparse.options().layout(at::kStrided)), at::Tensor());
+  submission.input.shape = submission.request.shape = Shape(sizes);
+  sign(submission.request, c10d::ReduceOp(c10d::ReduceOp::SUM));
+  sign_sizes(submission.request, std::array{sparse.sparse_dim()});
+  return submission;
 }
 
 }  // namespace
@@ -239,8 +265,9 @@ Works ProcessGroup::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpti
   const auto indices = part(own.indices().t());
   const auto values = part(complex ? at::view_as_real(own.values()) : own.values());
   OperationOrder::Submissions group;
-  group.push_back(gathering(indices));
-  group.push_back(gathering(values));
+  group.push_back(agreement_on_sizes(tensor));
+  group.push_back(gathering(indices, tensor));
+  group.push_back(gathering(values, tensor));
   call.finish = [tensor, indices, values, complex] {
     for (const auto& each : {indices, values}) keep_for_current_stream(each->output.storage());
     const at::Tensor sums = complex ? at::view_as_complex(values->output) : values->output;

@@ -17,7 +17,8 @@ namespace rueda {
 namespace {
 
 [[noreturn]] void refuse(const std::string& name, const std::string& words) {
-  throw InvalidArgument(Status::invalid_argument(fmt::format("tensor '{}' {}.", name, words)));
+  throw InvalidArgument(Status::invalid_argument(name.empty() ? fmt::format("a tensor {}.", words)
+                                                              : fmt::format("tensor '{}' {}.", name, words)));
 }
 
 // Checks that hold for memory of any kind.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -37,6 +38,11 @@ Status no_way(const TcpDialer::Missing& missing, Rank rank, std::span<const std:
       hosts[rank], missing.peer, hosts[missing.peer], deadline, in_words(own.addresses), kRemedy));
 }
 
+std::string_view remedy_of_listener(int error) {
+  const std::string_view of_files = remedy_for_open_files(error);
+  return of_files.empty() ? "Name cards or addresses that this host has (RUEDA_RAILS)" : of_files;
+}
+
 }  // namespace
 
 TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
@@ -48,10 +54,9 @@ TcpListener::Opened TcpListener::open(const TcpSettings& settings) {
   for (const TcpAddress& address : own.addresses) {
     OpenedSocket opened = listen_at(address);
     if (!opened.socket)
-      return {nullptr,
-              Status::backend_error(fmt::format(
-                  "cannot listen at {}: {}. Name cards or addresses that this host has (RUEDA_RAILS)",
-                  address.host, std::generic_category().message(opened.error)))};
+      return {nullptr, Status::backend_error(fmt::format("cannot listen at {}: {}. {}", address.host,
+                                                         std::generic_category().message(opened.error),
+                                                         remedy_of_listener(opened.error)))};
     door->endpoint_.addresses.push_back(address_of(opened.socket, address));
     door->listeners_.push_back(std::move(opened.socket));
   }

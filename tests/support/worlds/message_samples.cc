@@ -63,6 +63,7 @@ std::vector<Message> message_samples() {
   grouped.device = DeviceKind::cuda;
   grouped.capture = 3;
   grouped.elsewhere = true;
+  grouped.signature = 0x123456789abcdef0;
   return {
       Hello{{{0, "0.1.0", "host", 4711, {"A=1", "B=2"}, "card"},
              {1, "0.1.0", "other", 1, {}, "", "[0-1]", 7, "relay", 3}}},

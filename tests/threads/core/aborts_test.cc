@@ -46,13 +46,14 @@ class Told {
     return !words.empty();
   }
   // Of those who were told of a failure: the same words. Returns them; `ranks` are who was told.
-  std::string words(const std::string& name, const std::set<Rank>& ranks) {
+  std::string words(const std::string& name, const std::set<Rank>& ranks,
+                    StatusCode code = StatusCode::backend_error) {
     std::lock_guard lock(mutex_);
     std::set<Rank> told;
     std::set<std::string> words;
     for (const auto& [rank, status] : statuses_[name]) {
       if (status.ok()) continue;
-      EXPECT_EQ(status.code, StatusCode::backend_error);
+      EXPECT_EQ(status.code, code);
       told.insert(rank);
       words.insert(status.message);
     }
@@ -145,6 +146,39 @@ TEST_P(AbortsTest, AnAllocationThatFailsOnOneRankFailsOneOperation) {
     EXPECT_NE(words.find("std::bad_alloc"), std::string::npos) << words;
     EXPECT_NE(words.find("submit it again"), std::string::npos) << words;
   }
+}
+
+TEST_P(AbortsTest, RowsThatAreNotExpectedAreAMismatch) {
+  const Rank ranks = GetParam().ranks;
+  if (GetParam().operation != Operation::alltoall)
+    GTEST_SKIP() << "rows of one rank for each other are expected";
+  std::vector<std::int64_t> come, expected;
+  for (Rank rank = 0; rank < ranks; ++rank) come.push_back(1000 + 100 * rank);
+  expected = come;
+  std::swap(expected[0], expected[1]);  // as many in all
+  Told told;
+  run_ranks(
+      ranks,
+      [&](Runtime& runtime) {
+        const Rank rank = runtime.topology().rank;
+        std::vector<float> values(static_cast<std::size_t>(come[rank] * ranks));
+        auto exchange = [&](const std::vector<std::int64_t>& rows) {
+          Submission submission;
+          submission.input = view(values);
+          submission.request = {"exchange", Operation::alltoall, DataType::float32, submission.input.shape};
+          submission.expected_splits = std::make_shared<const std::vector<std::int64_t>>(rows);
+          return runtime.submit(std::move(submission));
+        };
+        told.note("exchange", rank, exchange(rank == 1 ? expected : come).wait_status());
+        const Handle well = exchange(come);
+        well.wait();
+        EXPECT_EQ(well.received_splits(), come);
+      },
+      small_chunks(), GetParam().shm_slots);
+  const std::string words = told.words("exchange", {1}, StatusCode::mismatch);
+  EXPECT_NE(words.find("its output takes [1100, 1000"), std::string::npos) << words;
+  EXPECT_NE(words.find("and [1000, 1100"), std::string::npos) << words;
+  EXPECT_NE(words.find("sizes that fit together on all ranks"), std::string::npos) << words;
 }
 
 TEST_P(AbortsTest, AnAllocationThatFailsOnAllRanksIsToldOnce) {

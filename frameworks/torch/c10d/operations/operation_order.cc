@@ -22,7 +22,8 @@ OperationOrder::Begun OperationOrder::begin(Runtime& runtime, Submissions submis
     submissions.front().request.name = name;
     handles.push_back(runtime.submit(std::move(submissions.front())));
   } else {
-    for (std::size_t i = 0; i < submissions.size(); ++i)
+    submissions[0].request.name = name;  // so that one tensor on another rank meets it
+    for (std::size_t i = 1; i < submissions.size(); ++i)
       submissions[i].request.name = fmt::format("{}.{}", name, i);
     std::vector<Submission> group(std::move_iterator(submissions.begin()),
                                   std::move_iterator(submissions.end()));

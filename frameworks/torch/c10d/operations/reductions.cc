@@ -3,9 +3,13 @@
 
 #include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/view_as_real.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
 #include <limits>
+
+#include "frameworks/torch/c10d/operations/tensor_bytes.h"
+#include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
 namespace {
@@ -70,7 +74,7 @@ void bitwise_into(const at::Tensor& result, const at::Tensor& values, int ranks,
       default: sum.bitwise_xor_(all[rank]); break;
     }
   }
-  result.copy_(sum.view(result.scalar_type()).view(result.sizes()));
+  copy_each_once(result, sum.view(result.scalar_type()).view(result.sizes()));
 }
 
 Reduction reduction_of(const C10dOp& op) {
@@ -98,6 +102,8 @@ at::Tensor reducible(const at::Tensor& tensor, const C10dOp& op) {
     check_complex(op);
     return at::view_as_real(tensor);
   }
+  TORCH_CHECK_VALUE(is_unsigned(type) || known_data_type(type), "rueda: ", c10::getDtypeNames(type).first,
+                    " is moved, but not reduced; convert it by to(torch.bfloat16) before");
   if (!is_unsigned(type)) return tensor;
   if (same_bits(op)) return tensor.view(signed_type(type));
   if (type != at::kUInt64) return tensor.to(wider_type(type));
@@ -110,13 +116,13 @@ at::Tensor reducible(const at::Tensor& tensor, const C10dOp& op) {
 void restore(const at::Tensor& tensor, const at::Tensor& values, const C10dOp& op) {
   const at::ScalarType type = tensor.scalar_type();
   if (at::isComplexType(type)) {
-    at::view_as_real(tensor).copy_(values);
+    copy_each_once(at::view_as_real(tensor), values);
   } else if (type == at::kUInt64 && !same_bits(op)) {
-    tensor.view(at::kLong).copy_(moved_by_half(values));
+    copy_each_once(tensor.view(at::kLong), moved_by_half(values));
   } else if (is_unsigned(type)) {
-    tensor.copy_(same_bits(op) ? values.view(type) : values.to(type));
+    copy_each_once(tensor, same_bits(op) ? values.view(type) : values.to(type));
   } else {
-    tensor.copy_(values);
+    copy_each_once(tensor, values);
   }
 }
 

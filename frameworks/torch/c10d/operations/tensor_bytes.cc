@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "frameworks/torch/c10d/operations/signature.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
 
 namespace rueda {
@@ -26,6 +27,12 @@ std::int64_t moved_elements(const at::Tensor& tensor) {
   return known_data_type(tensor.scalar_type()) ? tensor.numel() : static_cast<std::int64_t>(tensor.nbytes());
 }
 
+std::vector<std::int64_t> moved_elements_of(std::span<const at::Tensor> tensors) {
+  std::vector<std::int64_t> elements;
+  for (const at::Tensor& each : tensors) elements.push_back(moved_elements(each));
+  return elements;
+}
+
 Submission moving(Operation operation, const at::Tensor& input, const at::Tensor& output) {
   Submission submission;
   const DataType dtype = moved_type(input.defined() ? input.scalar_type() : output.scalar_type());
@@ -37,6 +44,7 @@ Submission moving(Operation operation, const at::Tensor& input, const at::Tensor
   submission.request.operation = operation;
   submission.request.dtype = dtype;
   submission.request.shape = submission.input.shape;
+  sign(submission.request, input.defined() ? input.scalar_type() : output.scalar_type());
   submission.owner = std::make_shared<Both>(input, output);
   set_device(submission, input.defined() ? input : output);
   return submission;
@@ -114,9 +122,8 @@ at::Tensor room_for(std::span<const at::Tensor> tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
   const at::TensorOptions there(tensors.empty() ? at::Device(at::kCPU) : tensors[0].device());
-  const bool of_one_type = std::ranges::all_of(tensors, [&](const at::Tensor& each) {
-    return each.scalar_type() == tensors[0].scalar_type();
-  });
+  const bool of_one_type = std::ranges::all_of(
+      tensors, [&](const at::Tensor& each) { return each.scalar_type() == tensors[0].scalar_type(); });
   if (tensors.empty() || !of_one_type) return at::empty({bytes}, there.dtype(at::kByte));
   const auto element = static_cast<std::int64_t>(tensors[0].element_size());
   return at::empty({bytes / element}, there.dtype(tensors[0].scalar_type()));
@@ -125,6 +132,24 @@ at::Tensor room_for(std::span<const at::Tensor> tensors) {
 void distribute_bytes(const at::Tensor& bytes, std::span<const at::Tensor> tensors) {
   if (bytes.is_cuda()) return for_each_part(bytes, tensors, copy_part);
   copy_from(static_cast<const std::byte*>(bytes.const_data_ptr()), tensors);
+}
+
+bool shares_elements(const at::Tensor& tensor) {
+  if (tensor.numel() < 2) return false;
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.stride(dim) == 0 && tensor.size(dim) > 1) return true;
+  }
+  return false;
+}
+
+void copy_each_once(const at::Tensor& to, const at::Tensor& from) {
+  at::Tensor target = to, values = from;
+  for (std::int64_t dim = 0; shares_elements(target); ++dim) {
+    if (target.stride(dim) != 0 || target.size(dim) < 2) continue;
+    target = target.narrow(dim, 0, 1);
+    values = values.narrow(dim, 0, 1);
+  }
+  target.copy_(values);
 }
 
 at::Tensor contiguous_output(const at::Tensor& tensor) {

@@ -83,13 +83,14 @@ class WorksTest : public testing::Test {
   std::map<std::string, Status> completed_;
   std::map<std::uint64_t, std::string> failed_;
   const Status first_ = Status::backend_error("first"), second_ = Status::backend_error("second");
-  RunningWorks works_{backends_,
-                      2,
-                      observer_,
-                      {[this](const Plan&, std::span<Entry> entries, const Status& status) {
-                         for (const Entry& entry : entries) completed_[entry.request().name] = status;
-                       },
-                       [this](const Plan& plan, const std::string& what) { failed_[plan.number] += what; }}};
+  RunningWorks works_{
+      backends_,
+      2,
+      observer_,
+      {[this](const Plan&, std::span<Entry> entries, const Status& status) {
+         for (const Entry& entry : entries) completed_[entry.request().name] = status;
+       },
+       [this](const Plan& plan, const WorkFailure& failure) { failed_[plan.number] += failure.what; }}};
 };
 
 TEST_F(WorksTest, ThereAreAtMostSoMany) {

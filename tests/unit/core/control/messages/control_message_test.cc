@@ -86,6 +86,7 @@ TEST(Request, DifferencesAreNamedFieldByField) {
   EXPECT_EQ(differs([](Request& r) { r.compression = Compression::fp16; }), "compression");
   EXPECT_EQ(differs([](Request& r) { r.compression_share = 0.5; }), "compression share");
   EXPECT_EQ(differs([](Request& r) { r.measure = true; }), "measure");
+  EXPECT_EQ(differs([](Request& r) { r.signature = 1; }), "signature");
 }
 
 TEST(Message, OnlyAnAllreduceOnADeviceIsElsewhere) {

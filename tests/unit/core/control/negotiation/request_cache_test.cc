@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/control/messages/call_in_words.h"
 #include "tests/support/worlds/control_world.h"
 
 namespace rueda {
@@ -133,6 +134,40 @@ TEST(RequestCacheProtocol, ABitAndAnotherRequestAreAMismatch) {
   world.submit_everywhere(request_for("x"));
   world.settle();
   EXPECT_TRUE(world.plans(3).back().status.ok());
+}
+
+TEST(RequestCacheProtocol, ABitAndARequestWithAnotherSignatureAreAMismatchOfCalls) {
+  describe_calls_by([](const Request& request) {
+    return CallInWords{request.signature < 10 ? "sum" : "product", {}, "float32", to_string(request.shape)};
+  });
+  auto signed_by = [](std::uint64_t signature, Shape shape = {4}) {
+    Request request = request_for("x", std::move(shape));
+    request.signature = signature;
+    return request;
+  };
+  ControlWorld world(20, 43);
+  auto words = [&](const Request& odd) {
+    world.submit_everywhere(signed_by(1));
+    world.settle();
+    EXPECT_TRUE(world.plans(3).back().status.ok());
+    for (Rank rank = 0; rank < 20; ++rank) world.submit(rank, rank == 13 ? odd : signed_by(1));
+    world.settle();
+    EXPECT_EQ(world.plans(3).back().status.code, StatusCode::mismatch);
+    return world.plans(3).back().status.message;
+  };
+  EXPECT_EQ(
+      words(signed_by(10)),
+      "the ranks differ in the operation: ranks 0-12, 14-19 called sum of float32 [4], rank 13 product of "
+      "float32 [4]. Call the same operations in the same order on every rank.");
+  EXPECT_EQ(
+      words(signed_by(1, {5})),
+      "the ranks differ in the shape: ranks 0-12, 14-19 called sum of float32 [4], rank 13 sum of float32 "
+      "[5]. Call it with the same shape on every rank.");
+  EXPECT_NE(words(signed_by(2)).find("sizes of the tensors in its list: ranks 0-12, 14-19 called sum"),
+            std::string::npos);
+  EXPECT_EQ(words(request_for("x")).find("allreduce 'x': the ranks differ in signature: ranks 0-12"), 0u);
+  world.expect_same_plans();
+  describe_calls_by(nullptr);
 }
 
 TEST(RequestCacheProtocol, NamesThatDoNotComeAgainAreForgottenWhileAModelStays) {

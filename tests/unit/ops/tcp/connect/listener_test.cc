@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <set>
@@ -11,6 +13,7 @@
 
 #include "ops/sockets/tcp_socket.h"
 #include "ops/tcp/connect/handshake.h"
+#include "tests/support/in_child.h"
 #include "tests/support/worlds/tcp_pair.h"
 
 namespace rueda {
@@ -235,6 +238,17 @@ TEST(TcpListener, CardsThatAreNotThereAreNamed) {
               HasSubstr("cannot listen at 203.0.113.7: "));
   EXPECT_EQ(tcp_endpoint_from(TcpListener::open(settings_of({"lo"})).door->endpoint())->addresses[0].host,
             "127.0.0.1");
+}
+
+TEST(TcpListener, TooManyOpenFilesHaveTheirOwnRemedy) {
+  EXPECT_TRUE(in_child([] {
+    static_cast<void>(TcpListener::open(settings_of({"127.0.0.1"})));  // UBSan opens a pipe at its first use
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+    const std::string words = TcpListener::open(settings_of({"127.0.0.1"})).status.message;
+    return words.find("ulimit -n") != std::string::npos && words.find("RUEDA_RAILS") == std::string::npos &&
+           TcpListener::open(settings_of({})).status.message.find("ulimit -n") != std::string::npos;
+  }));
 }
 
 // Strangers come in numbers, say nothing, or nonsense, or what somebody else has said; the right ones get in.

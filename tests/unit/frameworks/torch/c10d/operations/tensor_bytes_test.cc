@@ -64,6 +64,18 @@ TEST(TensorBytes, RoomForTypesOfOtherSizes) {
   EXPECT_EQ(room_for(even).numel(), 5);
 }
 
+TEST(TensorBytes, AnExpandedTensorIsWrittenOnce) {
+  const at::Tensor base = at::zeros({3, 1});
+  const at::Tensor expanded = base.expand({2, 3, 4});
+  EXPECT_TRUE(shares_elements(expanded));
+  EXPECT_FALSE(shares_elements(base));
+  EXPECT_FALSE(shares_elements(at::zeros({1}).expand({0, 1})));
+  copy_each_once(expanded, at::arange(24, at::kFloat).reshape({2, 3, 4}));
+  EXPECT_TRUE(at::equal(base.flatten(), at::tensor({0.0F, 4.0F, 8.0F})));
+  copy_each_once(base, at::ones({3, 1}));
+  EXPECT_TRUE(at::equal(base, at::ones({3, 1})));
+}
+
 TEST(TensorBytes, OneContiguousTensorIsNotCopied) {
   const at::Tensor tensor = at::arange(4, at::kFloat);
   const std::vector<at::Tensor> one{tensor};

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a front end without names for its operations describes them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/control/messages/request.h"
+
+namespace rueda {
+
+// Purpose: one rank's call as the program knows it. A plain value.
+struct CallInWords {
+  std::string operation;  // "all_reduce"
+  std::string reduction;  // "BAND"; empty: none
+  std::string type;       // "complex64"
+  std::string shape;      // "[2, 3]"
+};
+
+// A front end that signs requests (Request::signature) sets this before its first one. Any thread may.
+using DescribeCall = CallInWords (*)(const Request&);
+void describe_calls_by(DescribeCall describe);
+
+// The call of a request, which has a signature. Nothing: no front end describes it.
+std::optional<CallInWords> call_in_words(const Request& request);
+
+}  // namespace rueda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/torch/c10d/operations/signature.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/operation_traits.h"
+#include "rueda/types.h"
+
+namespace rueda {
+namespace {
+
+// A signature has a byte each for the operation, the type and the reduction, each number plus 1, so that 0
+// says nothing; and 32 bits for sizes.
+constexpr int kType = 8, kReduction = 16, kSizes = 32;
+
+// In the order of c10d::OpType.
+constexpr std::array<std::string_view, 19> kOperations{"broadcast",
+                                                       "all_reduce",
+                                                       "all_reduce_coalesced",
+                                                       "reduce",
+                                                       "all_gather",
+                                                       "all_gather_into_tensor",
+                                                       "all_gather_coalesced",
+                                                       "gather",
+                                                       "scatter",
+                                                       "reduce_scatter",
+                                                       "all_to_all_single",
+                                                       "all_to_all",
+                                                       "send or recv",
+                                                       "send or recv",
+                                                       "send or recv",
+                                                       "barrier",
+                                                       "reduce_scatter_tensor",
+                                                       "",
+                                                       "all_reduce of a sparse tensor"};
+// In the order of c10d::ReduceOp::RedOpType.
+constexpr std::array<std::string_view, 9> kReductions{"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
+                                                      "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
+
+void sign(Request& request, int shift, std::size_t number) {
+  request.signature &= ~(std::uint64_t{0xff} << shift);
+  request.signature |= std::uint64_t{(number + 1) & 0xff} << shift;
+}
+
+// Minus 1: nothing.
+int signed_number(const Request& request, int shift) {
+  return static_cast<int>((request.signature >> shift) & 0xff) - 1;
+}
+
+std::string operation_of(const Request& request, bool reduces) {
+  const int number = signed_number(request, 0);
+  if (number < 0 || number >= static_cast<int>(kOperations.size()))
+    return std::string(to_string(request.operation));
+  if (static_cast<c10d::OpType>(number) == c10d::OpType::COALESCED)
+    return reduces ? "reduce_scatter_tensor_coalesced" : "all_gather_into_tensor_coalesced";
+  return std::string(kOperations[static_cast<std::size_t>(number)]);
+}
+
+// As the program knows it: complex numbers are no pairs, and elements no bytes.
+Shape shape_of(const Request& request, at::ScalarType type) {
+  std::vector<std::int64_t> shape(request.shape.begin(), request.shape.end());
+  const bool sparse = static_cast<c10d::OpType>(signed_number(request, 0)) == c10d::OpType::_ALLREDUCE_SPARSE;
+  if (sparse && shape.size() >= 2) {  // the first has its sizes behind two dimensions of 0
+    shape.erase(shape.begin(), shape.begin() + 2);
+  } else if (traits(request.operation).reduces) {
+    if (at::isComplexType(type) && !shape.empty()) shape.pop_back();
+  } else if (request.dtype == DataType::uint8 && shape.size() == 1) {
+    shape.front() /= static_cast<std::int64_t>(c10::elementSize(type));
+  }
+  return Shape(shape);
+}
+
+}  // namespace
+
+void sign(Request& request, c10d::OpType operation) { sign(request, 0, static_cast<std::size_t>(operation)); }
+
+void sign(Request& request, at::ScalarType type) { sign(request, kType, static_cast<std::size_t>(type)); }
+
+void sign(Request& request, const c10d::ReduceOp& op) {
+  sign(request, kReduction, static_cast<std::size_t>(op.op_));
+}
+
+void sign_sizes(Request& request, std::span<const std::int64_t> sizes) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
+  std::uint64_t hash = (sizes.size() + 1) * kOdd;
+  for (const std::int64_t size : sizes) {
+    hash = (hash ^ static_cast<std::uint64_t>(size)) * kOdd;
+    hash ^= hash >> 32;
+  }
+  request.signature = (request.signature & 0xffffffffu) | (hash << kSizes);
+}
+
+void sign_sizes(Request& request, std::span<const at::Tensor> tensors) {
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& each : tensors) sizes.push_back(each.numel());
+  sign_sizes(request, sizes);
+}
+
+CallInWords call_of(const Request& request) {
+  CallInWords call;
+  const int reduction = signed_number(request, kReduction), type = signed_number(request, kType);
+  call.operation = operation_of(request, reduction >= 0);
+  if (reduction >= 0 && reduction < static_cast<int>(kReductions.size()))
+    call.reduction = kReductions[static_cast<std::size_t>(reduction)];
+  if (type < 0 || type >= static_cast<int>(at::ScalarType::Undefined)) return call;
+  const auto scalar = static_cast<at::ScalarType>(type);
+  call.type = c10::getDtypeNames(scalar).first;
+  call.shape = to_string(shape_of(request, scalar));
+  return call;
+}
+
+}  // namespace rueda
