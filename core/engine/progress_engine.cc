@@ -107,12 +107,9 @@ void ProgressEngine::tell_stalls() {
   for (const std::string& report : negotiator_->take_reports()) {
     log(LogLevel::warning, "stalled: {}", report);
     shared_.observer.stalled(report);
-    told_stall_ = true;
     if (components_.stalled) components_.stalled();
   }
-  if (!told_stall_ || (negotiator_->has_reported_stalls() && !failed_)) return;
-  told_stall_ = false;
-  shared_.observer.stalled("");
+  shared_.observer.look_at_stalls(negotiator_->has_reported_stalls() && !failed_);
 }
 
 bool ProgressEngine::waiters_may_run() const {

@@ -113,8 +113,7 @@ class ProgressEngine {
   LostPeers lost_;
   BoundToThread bound_;
   Departure departure_;
-  bool told_stall_ = false;  // and it goes on
-  bool failed_ = false;      // all that was here has been completed with the failure
+  bool failed_ = false;  // all that was here has been completed with the failure
   Time looked_for_unmoved_{};
 };
 

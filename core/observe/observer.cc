@@ -140,7 +140,14 @@ void Observer::ended(const Status& status) {
   if (is_failure) TrainingRecord::of_process().note_failure(status.message);
 }
 
-void Observer::stalled(const std::string& words) { TrainingRecord::of_process().note_stall(words); }
+void Observer::stalled(const std::string& words) {
+  told_stall_ = true;
+  TrainingRecord::of_process().note_stall(words);
+}
+
+void Observer::look_at_stalls(bool go_on) {
+  if (!go_on && std::exchange(told_stall_, false)) TrainingRecord::of_process().note_stall("");
+}
 
 void Observer::agreed(Negotiator& negotiator) {
   const auto [hits, misses] = negotiator.cache_use();

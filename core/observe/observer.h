@@ -38,7 +38,8 @@ class Observer {
   void finished(const Plan& plan, const EndedPlan& how);
   void completed(const Request& request, const Flight& flight, bool ok);
   void ended(const Status& status);        // of the operations that have completed last
-  void stalled(const std::string& words);  // a report; empty: it is over
+  void stalled(const std::string& words);  // a report
+  void look_at_stalls(bool go_on);         // those of the report
   void agreed(Negotiator& negotiator);     // it has heard or said something
   void turned();                           // a round of the background thread that moved something
   void doing(std::string_view activity) { recorder_.doing(activity); }
@@ -71,6 +72,7 @@ class Observer {
   std::int64_t planned_ns_ = 0;  // the Plan that arrived last
   std::int64_t started_ns_ = 0;  // the Plan that was started last
   std::deque<Run> runs_;         // in the order of their numbers
+  bool told_stall_ = false;      // and it goes on
 };
 
 }  // namespace rueda

@@ -70,8 +70,7 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
     for (const agents::Observed::Curve& curve : news.curves) curves_.add(number, curve, now);
   if (news.has_training) rank.plans.hear(news);
   news_.plan = news_.plan || !news.routes.empty();
-  if (news.failure != rank.observed.failure) tell_failure(news.rank, news.failure, now);
-  if (news.stall != rank.observed.stall) hear_of_stall(news.stall, now);
+  hear_words(news, now);
   rank.observed = news;
   rank.observed.spans.clear();
   rank.observed.curves.clear();
@@ -79,11 +78,14 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   rank.phase_since_ns = clock_.common_time(host, news.phase_since_ns, news.clock_offset_ns);
 }
 
-// Words are the same on all ranks, and are told once.
-void JobView::tell_failure(int rank, const std::string& words, Time now) {
-  const auto told = [&](const auto& each) { return each.second.observed.failure == words; };
-  if (words.empty() || std::ranges::any_of(ranks_, told)) return;
-  note_event("error", rank, words, now);
+// Words of a failure are the same on all ranks, and are told once. A stall without words is over.
+void JobView::hear_words(const agents::Observed& news, Time now) {
+  const auto told = [&](const auto& each) { return each.second.observed.failure == news.failure; };
+  if (!news.failure.empty() && std::ranges::none_of(ranks_, told))
+    note_event("error", news.rank, news.failure, now);
+  if (news.stall == ranks_.at(news.rank).observed.stall || news.stall == line_.stall) return;
+  line_.stall = news.stall;
+  if (!news.stall.empty()) note_event("stall", -1, news.stall, now);
 }
 
 void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
@@ -217,13 +219,6 @@ void JobView::look_for_stall(Time now) {
   }
   if (!still || !still->is_stall || std::exchange(analysed_.stall_is_told, true)) return;
   note_event("stall", line_.culprit.rank, in_words(line_), now);
-}
-
-// No words: it is over.
-void JobView::hear_of_stall(const std::string& words, Time now) {
-  if (words == line_.stall) return;
-  line_.stall = words;
-  if (!words.empty()) note_event("stall", -1, words, now);
 }
 
 // Steps, speed and the end that follow from them. While a generation begins, its ranks may not have told

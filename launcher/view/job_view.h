@@ -20,7 +20,6 @@
 #include "launcher/view/scalar_curves.h"
 #include "launcher/view/stall_watch.h"
 #include "launcher/view/step_times.h"
-#include "launcher/view/stragglers.h"
 
 namespace rueda {
 
@@ -112,8 +111,7 @@ class JobView {
   void look_for_stall(Time now);
   std::vector<PresentPhase> present_phases(Time now) const;
   void look_at_cards(Time now);
-  void tell_failure(int rank, const std::string& words, Time now);
-  void hear_of_stall(const std::string& words, Time now);
+  void hear_words(const agents::Observed& news, Time now);
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);

@@ -22,6 +22,10 @@ constexpr std::size_t kStretch = 25;
 constexpr std::size_t kWarmUp = 5;          // steps
 constexpr std::size_t kMiddleWindow = 400;  // steps
 constexpr std::size_t kUnitsAround = 4;     // of a change, in which its step is looked for
+// Of what is told: analyses, and factors.
+constexpr int kPunctual = 20;
+constexpr double kSameSize = 1.5, kOtherSize = 2;
+constexpr double kSameMoment = 3;  // steps
 
 // One rank, step by step.
 struct Series {
@@ -212,6 +216,16 @@ void find_late_ones(Lateness& all, const std::deque<CommonWait>& waits) {
   }
 }
 
+bool is_similar(double one, double other, double factor) {
+  return one <= factor * other && other <= factor * one;
+}
+
+bool agree(const LateRank& one, const LateRank& other) {
+  const auto step = [](const LateRank& late) { return static_cast<double>(*late.since_step); };
+  return std::abs(step(one) - step(other)) <= kSameMoment &&
+         is_similar(one.late_ms, other.late_ms, kSameSize);
+}
+
 }  // namespace
 
 double median_or_zero(std::vector<double> values) {
@@ -254,6 +268,26 @@ Lateness lateness_of(const std::deque<CommonWait>& waits) {
     return std::pair(late.since_step.has_value(), late.late_ms);
   });
   return all;
+}
+
+std::vector<Stragglers::News> Stragglers::hear(const Lateness& lateness) {
+  std::vector<News> news;
+  for (auto& [rank, spell] : spells_) ++spell.punctual;
+  for (const LateRank& late : lateness.ranks) {
+    if (!late.since_step) continue;
+    const auto [found, fresh] = spells_.try_emplace(late.rank, Spell{.before = late, .told_ms = {}});
+    Spell& spell = found->second;
+    const bool is_stable = !fresh && spell.punctual == 1 && agree(spell.before, late);
+    spell.punctual = 0;
+    spell.before = late;
+    const bool is_known = spell.told_ms && is_similar(*spell.told_ms, late.late_ms, kOtherSize);
+    if (!is_stable || is_known) continue;
+    news.push_back({late, spell.told_ms.has_value()});
+    spell.told_ms = late.late_ms;
+  }
+  std::erase_if(
+      spells_, [](const auto& each) { return each.second.punctual > (each.second.told_ms ? kPunctual : 0); });
+  return news;
 }
 
 }  // namespace rueda

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank makes the others wait, since when, and by which phase.
+// Which rank makes the others wait, since when, and by which phase; and when that is to be told.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -49,5 +50,28 @@ std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t
 
 // The median; 0 of no values.
 double median_or_zero(std::vector<double> values);
+
+// Purpose: hears each analysis of a job, and tells of a late rank once: as soon as two analyses in a row
+// agree on its moment and size. It tells again if the size has become more than twice as large, or less than
+// half. A rank that has been punctual for a while is forgotten. Pure. Owned by the main thread of the
+// supervisor.
+class Stragglers {
+ public:
+  struct News {
+    LateRank late;
+    bool is_change = false;  // of its size
+  };
+
+  std::vector<News> hear(const Lateness& lateness);
+
+ private:
+  struct Spell {
+    LateRank before;
+    std::optional<double> told_ms;
+    int punctual = 0;  // analyses in a row
+  };
+
+  std::map<int, Spell> spells_;  // by rank
+};
 
 }  // namespace rueda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/view/stragglers.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/view/lateness.h"
 
 namespace rueda {
 namespace {
