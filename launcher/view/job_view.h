@@ -18,7 +18,6 @@
 #include "launcher/view/job_state.h"
 #include "launcher/view/progress.h"
 #include "launcher/view/scalar_curves.h"
-#include "launcher/view/stall_watch.h"
 #include "launcher/view/step_times.h"
 
 namespace rueda {

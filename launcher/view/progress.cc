@@ -14,8 +14,25 @@ namespace {
 
 constexpr std::size_t kSteps = 100;
 constexpr double kNotable = 0.01;  // of a step: waits below are not told
+// Seconds, and steps of short ones. Of long steps a part is enough.
+constexpr double kMissed = 0.5, kMissedSteps = 3, kMissedPart = 0.5, kMissedBehind = 10;
+constexpr double kStall = 5, kStallSteps = 10, kStallBehind = 60;
+constexpr double kMissedBeforeSteps = 2, kStallBeforeSteps = 30;
 constexpr double kDay = 86'400;
 constexpr double kFarthest = 250e9;  // seconds: years of four digits
+
+// The one that has been longest in its phase. Where all wait, one that waits in an earlier step has stopped.
+std::optional<PresentPhase> culprit_of(std::span<const PresentPhase> ranks, bool counts_alike) {
+  std::optional<PresentPhase> culprit;
+  std::uint64_t latest = 0;
+  for (const PresentPhase& rank : ranks) {
+    latest = std::max(latest, rank.step);
+    if (rank.phase != Phase::wait && (!culprit || rank.seconds > culprit->seconds)) culprit = rank;
+  }
+  if (culprit || !counts_alike) return culprit;
+  const auto behind = std::ranges::min_element(ranks, {}, &PresentPhase::step);
+  return behind->step < latest ? std::optional(*behind) : std::nullopt;
+}
 
 std::tm local_time(double at) {
   const auto seconds = static_cast<std::time_t>(std::clamp(at, -kFarthest, kFarthest));
@@ -77,6 +94,31 @@ double Pace::step_ms() const {
   if (begins_.size() < 2) return 0;
   const Begin &first = begins_.front(), &last = begins_.back();
   return static_cast<double>(last.at_ns - first.at_ns) * 1e-6 / static_cast<double>(last.step - first.step);
+}
+
+double notable_wait(double step_ms) {
+  const double step = step_ms * 1e-3;
+  if (step <= 0) return kMissedBeforeSteps;
+  return std::max(kMissed, std::min(kMissedSteps * step, kMissedPart * step + kMissedBehind));
+}
+
+double stalled_wait(double step_ms) {
+  const double step = step_ms * 1e-3;
+  if (step <= 0) return kStallBeforeSteps;
+  return std::max(kStall, std::min(kStallSteps * step, step + kStallBehind));
+}
+
+std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, double step_ms,
+                                        bool counts_alike) {
+  Standstill still;
+  for (const PresentPhase& rank : ranks) {
+    if (rank.phase == Phase::evaluation || rank.phase == Phase::checkpoint) return std::nullopt;
+    if (rank.phase == Phase::wait) still.seconds = std::max(still.seconds, rank.seconds);
+  }
+  if (still.seconds < notable_wait(step_ms)) return std::nullopt;
+  still.is_stall = still.seconds >= stalled_wait(step_ms);
+  still.culprit = culprit_of(ranks, counts_alike);
+  return still;
 }
 
 std::string name_of(LineState state) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/view/stall_watch.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "launcher/view/progress.h"
 
 namespace rueda {
 namespace {
 
 using Ranks = std::vector<PresentPhase>;
 
-TEST(StallWatch, ShortStepsAreMissedAfterHalfASecond) {
+TEST(Standstill, ShortStepsAreMissedAfterHalfASecond) {
   EXPECT_EQ(notable_wait(3), 0.5);
   EXPECT_EQ(notable_wait(1000), 3);
   EXPECT_EQ(notable_wait(60'000), 40) << "not three minutes";
@@ -21,7 +21,7 @@ TEST(StallWatch, ShortStepsAreMissedAfterHalfASecond) {
   EXPECT_GT(stalled_wait(0), notable_wait(0)) << "before the first step";
 }
 
-TEST(StallWatch, NamesTheRankForWhichOthersWait) {
+TEST(Standstill, NamesTheRankForWhichOthersWait) {
   Ranks ranks{{0, Phase::wait, 7, 0.4}, {1, Phase::data, 7, 0.41}, {2, Phase::wait, 7, 0.3}};
   EXPECT_FALSE(standstill_of(ranks, 3, true)) << "not yet";
   ranks[0].seconds = 0.6;
@@ -37,12 +37,12 @@ TEST(StallWatch, NamesTheRankForWhichOthersWait) {
   EXPECT_FALSE(standstill_of(ranks, 2000, true)) << "steps of two seconds";
 }
 
-TEST(StallWatch, OfSeveralTheOneThatHasBeenLongestInItsPhase) {
+TEST(Standstill, OfSeveralTheOneThatHasBeenLongestInItsPhase) {
   const Ranks ranks{{0, Phase::forward, 7, 0.1}, {1, Phase::backward, 7, 0.9}, {2, Phase::wait, 7, 0.8}};
   EXPECT_EQ(standstill_of(ranks, 3, true)->culprit->rank, 1);
 }
 
-TEST(StallWatch, WhereAllWaitTheOneInAnEarlierStepHasStopped) {
+TEST(Standstill, WhereAllWaitTheOneInAnEarlierStepHasStopped) {
   Ranks ranks{{0, Phase::wait, 8, 2}, {1, Phase::wait, 7, 2.01}, {2, Phase::wait, 8, 2}};
   EXPECT_EQ(standstill_of(ranks, 3, true)->culprit->rank, 1);
   EXPECT_FALSE(standstill_of(ranks, 3, false)->culprit) << "workers of an elastic job count differently";
@@ -50,7 +50,7 @@ TEST(StallWatch, WhereAllWaitTheOneInAnEarlierStepHasStopped) {
   EXPECT_FALSE(standstill_of(ranks, 3, true)->culprit);
 }
 
-TEST(StallWatch, EvaluationsAndCheckpointsTakeTheirTime) {
+TEST(Standstill, EvaluationsAndCheckpointsTakeTheirTime) {
   const Ranks ranks{{0, Phase::checkpoint, 7, 30}, {1, Phase::wait, 7, 30}};
   EXPECT_FALSE(standstill_of(ranks, 3, true));
   EXPECT_FALSE(standstill_of(Ranks{{0, Phase::forward, 7, 30}}, 3, true)) << "nobody waits";
