@@ -49,7 +49,7 @@ def _sharded(seed, *sizes):
 def redistribute(rank, folder):
     """Also of sizes that ranks do not divide."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("rows", "columns"))
-    assert mesh["rows"].size() == 2 and mesh.get_coordinate() == [rank // 2, rank % 2]
+    assert mesh["rows"].size() == 2 and list(mesh.get_coordinate()) == [rank // 2, rank % 2]
     given, values = _numbers(1, 5, 7), []
     placements = [[Shard(0), Shard(1)], [Shard(1), Shard(0)], [Shard(0), Shard(0)], [Replicate(), Shard(1)], [Replicate(), Replicate()]]
     for begin, end in itertools.permutations(placements, 2):
