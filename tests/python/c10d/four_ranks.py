@@ -56,7 +56,7 @@ def redistribute(rank, folder):
         tensor = distribute_tensor(given, mesh, begin).redistribute(placements=end)
         assert torch.equal(tensor.full_tensor(), given), (begin, end)
         values.append(tensor.to_local())
-    for begin in ([Partial(), Partial("max")], [Partial("avg"), Shard(0)], [Shard(1), Partial("min")]):
+    for begin in ([Partial("max"), Partial("max")], [Partial("avg"), Shard(0)], [Shard(1), Partial("min")]):
         tensor = DTensor.from_local(_numbers(rank, 4, 6), mesh, begin)
         values += [tensor.redistribute(placements=[Shard(0), Shard(1)]).to_local(), tensor.full_tensor()]
     return values

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_under_both.py FOLDER: runs all programs of four_ranks.py and two_ranks.py under Rueda and under gloo.
 
-Rank R leaves what they return in FOLDER/R, by backend and program. Ranks are forked, so torch is imported once."""
+Rank R leaves what a program returns in `FOLDER/BACKEND PROGRAM R`. Each program has ranks of its own, which are forked: so torch is imported once."""
 
 import datetime
+import faulthandler
 import inspect
 import multiprocessing
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -18,51 +20,51 @@ import two_ranks
 
 import rueda.torch.distributed  # noqa: F401 - registers the backend
 
-BACKENDS = ("rueda", "gloo")
-LIMIT = datetime.timedelta(seconds=40)
+LIMIT = datetime.timedelta(seconds=30)
 
 
 def programs_of(module):
     return [each for name, each in vars(module).items() if inspect.isfunction(each) and each.__module__ == module.__name__ and not name.startswith("_")]
 
 
-def returned_by(program, backend, store, rank, size, folder):
+def returned_by(program, backend, folder):
     """The tensors that the program returns, its words if it cannot run here, or those of its error."""
-    store = dist.PrefixStore(f"{backend} {program.__name__}", store)
     try:
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LIMIT)
         assert dist.get_backend() == backend
-        values = program(rank, folder / f"files of {backend}")
+        values = program(dist.get_rank(), folder / f"files of {backend}")
         if not isinstance(values, str):
             values = [each.detach().clone() for each in values]  # waits for those of functional collectives
         dist.barrier()
         return values
     except Exception:  # noqa: BLE001 - the test tells it
         return {"failed": traceback.format_exc()}
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
 
 
-def run_rank(rank, port, folder):
+def run_rank(program, backend, rank, size, port, folder):
+    faulthandler.enable()
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), GLOO_SOCKET_IFNAME="lo")
     store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=LIMIT)
-    results = {}
-    for size, module in ((4, four_ranks), (2, two_ranks)):
-        for backend in BACKENDS:
-            for program in programs_of(module) if rank < size else ():
-                print(f"rank {rank} runs {program.__name__} under {backend}", flush=True)
-                results[backend, program.__name__] = returned_by(program, backend, store, rank, size, folder)
-    torch.save(results, folder / str(rank))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=LIMIT)
+    torch.save(returned_by(program, backend, folder), folder / f"{backend} {program.__name__} {rank}")
+    dist.destroy_process_group()
+
+
+def run(program, backend, size, folder):
+    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    fork = multiprocessing.get_context("fork")
+    ranks = [fork.Process(target=run_rank, args=(program, backend, rank, size, server.port, folder)) for rank in range(size)]
+    for each in ranks:
+        each.start()
+    end = time.monotonic() + 1.5 * LIMIT.total_seconds()
+    for each in ranks:
+        each.join(max(0, end - time.monotonic()))
+        each.kill()
+        each.join()
+    print(program.__name__, backend, [each.exitcode for each in ranks], flush=True)
+    return not any(each.exitcode for each in ranks)
 
 
 if __name__ == "__main__":
-    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    fork = multiprocessing.get_context("fork")
-    ranks = [fork.Process(target=run_rank, args=(rank, server.port, Path(sys.argv[1]))) for rank in range(4)]
-    for each in ranks:
-        each.start()
-    for each in ranks:
-        each.join()
-    if any(each.exitcode for each in ranks):
-        sys.exit(f"statuses of ranks: {[each.exitcode for each in ranks]}")
+    good = [run(program, backend, size, Path(sys.argv[1]))
+            for size, module in ((4, four_ranks), (2, two_ranks)) for program in programs_of(module) for backend in ("rueda", "gloo")]
+    sys.exit(0 if all(good) else "a rank has ended with another status than 0")
