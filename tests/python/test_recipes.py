@@ -7,12 +7,15 @@ programs run whose packages can be imported."""
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from hand_started import CLEAN
+from worker_processes import process_with
 
 EXAMPLES = Path(__file__).parents[2] / "examples/06_torch_distributed"
 PACKAGES = {
@@ -22,6 +25,7 @@ PACKAGES = {
     "ray": ["ray==2.60.0", "attrs", "certifi", "charset-normalizer", "jsonschema", "jsonschema-specifications", "msgpack", "pandas", "pyarrow", "python-dateutil",
             "referencing", "requests", "rpds-py", "six", "tensorboardX", "urllib3"],
 }
+STEPS = 2000  # of elastic.py
 SETTINGS = {"DS_ACCELERATOR": "cpu", "DS_BUILD_OPS": "0", "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
@@ -60,3 +64,44 @@ def test_by_torchrun(program, package, seconds):
 
 def test_ray_train():
     assert_learned([sys.executable, EXAMPLES / "ray_train.py"], "ray", 500)
+
+
+def run_elastic(checkpoint, path, victim=None):
+    """Standard output and error of elastic.py. When it has saved once, the victim is killed."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1", EXAMPLES / "elastic.py", checkpoint, STEPS]
+    environment = {**CLEAN, **SETTINGS, "PYTHONPATH": f"{path}:{path_of(None)}"}
+    with (open(f"{checkpoint}.err", "w+") as err,
+          subprocess.Popen(["timeout", "-k", "5", "100", *map(str, command)], stdout=subprocess.PIPE, stderr=err, text=True, env=environment) as job):
+        out = ""
+        while victim is not None and "saved step" not in out:
+            out += (line := job.stdout.readline())
+            assert line, out
+        if victim is not None:
+            os.kill(process_with(f"RANK={victim}", job.pid), signal.SIGKILL)
+        out += job.stdout.read()
+        assert job.wait() == 0, out
+        err.seek(0)
+        return out, err.read()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The last checkpoint of a job that has lost nobody."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    out, _ = run_elastic(folder / "checkpoint", folder)
+    assert re.findall(r"begins at step (\d+)", out) == ["0", "0"] and out.count("sum of the weights 8.0000") == 2, out
+    return torch.load(folder / "checkpoint")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_torchrun_starts_ranks_again(victim, undisturbed, tmp_path):
+    # The other rank ends by its exception, even if torchrun sees the loss first and asks it to end.
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nif 'RANK' in os.environ:\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n")
+    out, err = run_elastic(tmp_path / "checkpoint", tmp_path, victim)
+    begins = re.findall(r"rank (\d): begins at step (\d+)", out)
+    assert sorted(begins[:2]) == [("0", "0"), ("1", "0")], out
+    assert sorted(rank for rank, _ in begins[2:]) == ["0", "1"] and begins[2][1] == begins[3][1] and 0 < int(begins[2][1]) < STEPS, out
+    assert re.search(rf"rank{1 - victim}\]: .*DistBackendError: .*rank {victim} .*is lost", err), err
+    state = torch.load(tmp_path / "checkpoint")
+    assert state["step"] == STEPS
+    torch.testing.assert_close(state, undisturbed, rtol=0, atol=0)

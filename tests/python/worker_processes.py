@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of an elastic job."""
+"""The processes of a job, by their environment."""
 
 import time
 from pathlib import Path
@@ -23,12 +23,17 @@ def _is_below(pid, ancestor):
     return False
 
 
-def process_of_worker(worker, job, seconds=30):
-    """The process of that worker, below the process `job` of ruedarun. Waits for it."""
+def process_with(setting, job, seconds=30):
+    """The process with that setting in its environment, as `RANK=1`, below the process `job` of a launcher. Waits for it."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for each in Path("/proc").glob("[0-9]*"):
-            if f"RUEDA_WORKER={worker}".encode() in _environment(each.name) and _is_below(int(each.name), job):
+            if setting.encode() in _environment(each.name) and _is_below(int(each.name), job):
                 return int(each.name)
         time.sleep(0.02)
-    raise AssertionError(f"worker {worker} of process {job} has not begun in {seconds} s")
+    raise AssertionError(f"below process {job} none with {setting} has begun in {seconds} s")
+
+
+def process_of_worker(worker, job, seconds=30):
+    """Of an elastic job."""
+    return process_with(f"RUEDA_WORKER={worker}", job, seconds)
