@@ -68,7 +68,8 @@ def test_ray_train():
 
 def run_elastic(checkpoint, path, victim=None):
     """Standard output and error of elastic.py. When it has saved once, the victim is killed."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1", EXAMPLES / "elastic.py", checkpoint, STEPS]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1",
+               EXAMPLES / "elastic.py", checkpoint, STEPS]
     environment = {**CLEAN, **SETTINGS, "PYTHONPATH": f"{path}:{path_of(None)}"}
     with (open(f"{checkpoint}.err", "w+") as err,
           subprocess.Popen(["timeout", "-k", "5", "100", *map(str, command)], stdout=subprocess.PIPE, stderr=err, text=True, env=environment) as job):
