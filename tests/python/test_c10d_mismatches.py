@@ -143,11 +143,11 @@ def test_sparse_tensors_of_different_shapes(script):
     dist.destroy_process_group()
     ''')))
     name = "all_reduce of a sparse tensor (SUM) of float32"
-    assert f"shape: rank 0 called {name} [3], rank 1 {name} [50000000]. Call it with the same shape on every rank." in words["size"]
-    assert f"rank 0 called {name} [3], rank 1 {name} [4]" in words["near"]
-    assert f"rank 0 called {name} [3, 2], rank 1 {name} [3, 3]" in words["dense"]
-    assert f"rank 0 called {name} [3, 3], rank 1 {name} [3, 3]" in words["dimensions"]
-    assert f"operation: rank 0 called {name} [3], rank 1 all_reduce (SUM) of float32 [3]" in words["layout"]
+    assert f"shape: rank 0 called {name} [3], 1 of its dimensions sparse, rank 1 {name} [50000000], 1 of its dimensions sparse. Call it with the same shape on every rank." in words["size"]
+    assert f"rank 0 called {name} [3], 1 of its dimensions sparse, rank 1 {name} [4], 1" in words["near"]
+    assert f"rank 0 called {name} [3, 2], 1 of its dimensions sparse, rank 1 {name} [3, 3], 1" in words["dense"]
+    assert f"rank 0 called {name} [3, 3], 2 of its dimensions sparse, rank 1 {name} [3, 3], 1" in words["dimensions"]
+    assert f"operation: rank 0 called {name} [3], 1 of its dimensions sparse, rank 1 all_reduce (SUM) of float32 [3]" in words["layout"]
     assert f"rank 0 called {name} [2147483648, 2147483648]" in words["vast"]
 
 

@@ -27,9 +27,8 @@ using Allocate = std::function<TensorView(DataType dtype, const Shape& shape)>;
 //   allocate  without that: makes the output; empty: the Handle owns plain host memory
 //   splits    alltoall, and scatter on its root: rows of the input for each rank of the set, in rank order;
 //             empty: equal parts
-//   expected_splits  alltoall, and gather on its root: rows that are to come from each rank, or it fails;
-//   null:
-//                    whatever comes
+//   expected_splits  alltoall, and gather on its root: rows that are to come from each rank, or the operation
+//                    fails; null: any
 //   owner     whatever keeps input and output alive; released on the framework's side after completion
 //   members   of the request's process set; null: all ranks
 //   device    device number; unused for host tensors

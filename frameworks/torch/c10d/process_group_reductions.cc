@@ -6,7 +6,6 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/util/Exception.h>
 
-#include <array>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -233,11 +232,11 @@ Submission gathering(const std::shared_ptr<OperationTensors>& part, const at::Te
 Submission agreement_on_sizes(const at::Tensor& sparse) {
   std::vector<std::int64_t> sizes{0, 0};
   sizes.insert(sizes.end(), sparse.sizes().begin(), sparse.sizes().end());
+  sizes.push_back(sparse.sparse_dim());
   Submission submission =
       moving(Operation::allgather, at::empty({0}, sparse.options().layout(at::kStrided)), at::Tensor());
   submission.input.shape = submission.request.shape = Shape(sizes);
   sign(submission.request, c10d::ReduceOp(c10d::ReduceOp::SUM));
-  sign_sizes(submission.request, std::array{sparse.sparse_dim()});
   return submission;
 }
 

@@ -2,6 +2,8 @@
 #include "frameworks/torch/c10d/operations/signature.h"
 
 #include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cstddef>
@@ -65,15 +67,31 @@ std::string operation_of(const Request& request, bool reduces) {
 // As the program knows it: complex numbers are no pairs, and elements no bytes.
 Shape shape_of(const Request& request, at::ScalarType type) {
   std::vector<std::int64_t> shape(request.shape.begin(), request.shape.end());
-  const bool sparse = static_cast<c10d::OpType>(signed_number(request, 0)) == c10d::OpType::_ALLREDUCE_SPARSE;
-  if (sparse && shape.size() >= 2) {  // the first has its sizes behind two dimensions of 0
-    shape.erase(shape.begin(), shape.begin() + 2);
-  } else if (traits(request.operation).reduces) {
+  if (traits(request.operation).reduces) {
     if (at::isComplexType(type) && !shape.empty()) shape.pop_back();
   } else if (request.dtype == DataType::uint8 && shape.size() == 1) {
     shape.front() /= static_cast<std::int64_t>(c10::elementSize(type));
   }
   return Shape(shape);
+}
+
+// The first request of a sparse tensor has the shape behind two dimensions of 0, and then the number of
+// sparse dimensions.
+std::string words_of_shape(const Request& request, at::ScalarType type) {
+  const Shape& shape = request.shape;
+  const bool sparse = static_cast<c10d::OpType>(signed_number(request, 0)) == c10d::OpType::_ALLREDUCE_SPARSE;
+  if (!sparse || shape.size() < 3 || shape[0] != 0 || shape[1] != 0)
+    return to_string(shape_of(request, type));
+  const std::vector<std::int64_t> sizes(shape.begin() + 2, shape.end() - 1);
+  return fmt::format("{}, {} of its dimensions sparse", to_string(Shape(sizes)), shape[shape.size() - 1]);
+}
+
+std::string name_of(at::ScalarType type) {
+  try {
+    return c10::getDtypeNames(type).first;
+  } catch (const c10::Error&) {  // it has none in Python
+    return c10::toString(type);
+  }
 }
 
 }  // namespace
@@ -110,8 +128,8 @@ CallInWords call_of(const Request& request) {
     call.reduction = kReductions[static_cast<std::size_t>(reduction)];
   if (type < 0 || type >= static_cast<int>(at::ScalarType::Undefined)) return call;
   const auto scalar = static_cast<at::ScalarType>(type);
-  call.type = c10::getDtypeNames(scalar).first;
-  call.shape = to_string(shape_of(request, scalar));
+  call.type = name_of(scalar);
+  call.shape = words_of_shape(request, scalar);
   return call;
 }
 
