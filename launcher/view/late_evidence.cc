@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMilli = 1e-6;  // of nanoseconds
 constexpr std::int64_t kUnit = 30'000'000;
-constexpr double kSure = 16;       // e to minus this power is a chance that is small enough
+constexpr double kSure = 9;        // e to minus this power is a chance that is small enough
 constexpr double kGoesOn = 0.5;    // of the mean: the last quarter's share at least
 constexpr double kFewNumbers = 5;  // that are as high as the cap
 constexpr double kRise = 3;

@@ -29,7 +29,7 @@ struct Evidence {
 };
 
 // By rank; nothing of those that may be late by chance. If ranks are alike, each of them may have any delay
-// of the others. Then a rank has so much lateness as this asks for less than once in 100,000 looks, however
+// of the others. Then a rank has so much lateness as this asks for less than once in 8,000 looks, however
 // long single pauses are. The delays since each wait in `begins` are looked at, until some show it. Lateness
 // has to go on in their last quarter.
 std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
