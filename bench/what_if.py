@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How right the live page is: each fault of one rank, what the page says of it, and the same loop without the fault.
 
-    bench/what_if.py [--faults data,compute,garbage] [--milliseconds 2,8,20] [--ranks 3] [--seconds 20]
+    bench/what_if.py [--faults data,compute,garbage] [--milliseconds 2,8,20] [--ranks 3] [--seconds 20] [--json FILE]
 
 `page`: the job would be so much faster without the rank's lateness. `truth`: it is so much faster without the fault.
 """
@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import performance_page
 
 ROOT = Path(__file__).parents[1]
 RUEDARUN = ROOT / "build/bin/ruedarun"
@@ -60,7 +62,9 @@ def main():
     parser.add_argument("--milliseconds", default="2,8,20")
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", help="write a result for bench/performance_page.py")
     options = parser.parse_args()
+    figures = []
     print(f"{'fault':8} {'ms':>4} {'steps/s':>8} {'without':>8} {'truth':>8} {'page':>8}  of truth  named")
     for fault in options.faults.split(","):
         for milliseconds in map(float, options.milliseconds.split(",")):
@@ -72,7 +76,12 @@ def main():
             named = re.search(r"waiting for (.*)", told["update"]["line"]["text"])
             print(f"{fault:8} {milliseconds:4.0f} {slow:8.1f} {fast:8.1f} {truth:6.0f} % {page:6.0f} % {page / truth if truth else 0:9.2f}  {named.group(1) if named else '-'}",
                   flush=True)
+            figures.append({"figure": f"{fault}, {milliseconds:g} ms a step", "peer": round(truth, 1), "value": round(page, 1), "ratio": round(truth / page, 2) if page else 0,
+                            "note": f"{slow:.0f} steps/s, {fast:.0f} without the fault; the page names {named.group(1) if named else 'nobody'}"})
     print(f"load {os.getloadavg()[0]:.1f}")
+    if options.json:
+        performance_page.keep(Path(options.json), "What a late rank costs, by the live page", "Training", ".venv/bin/python bench/what_if.py", "%",
+                              f"So much faster would a loop of {options.ranks} ranks be without the fault of one of them: by the page, and in truth.", figures)
 
 
 if __name__ == "__main__":
