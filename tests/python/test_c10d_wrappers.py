@@ -19,7 +19,7 @@ PROGRAMS = [(size, name) for size, module in ((4, "four_ranks"), (2, "two_ranks"
 def folder_with_results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wrappers")
     environment = {**ENVIRONMENT, "TORCHINDUCTOR_CACHE_DIR": str(folder / "compiled"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    done = subprocess.run(["timeout", "-k", "5", "240", sys.executable, HERE / "c10d" / "run_under_both.py", folder],
+    done = subprocess.run(["timeout", "-k", "5", "500", sys.executable, HERE / "c10d" / "run_under_both.py", folder],
                           capture_output=True, text=True, env=environment)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return folder

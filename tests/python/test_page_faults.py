@@ -62,7 +62,7 @@ def test_a_late_rank_is_named_with_its_phase(tmp_path, fault, phase):
         # A rank with many objects also collects them before its fault begins.
         assert phase == "garbage" or 40 <= late["since_step"] <= 90, late
         assert [each["rank"] for each in told["update"]["late"]["what_if"]] == [1]
-        assert any(event["kind"] == "straggler" and event["rank"] == 1 for event in told["update"]["events"]), told["update"]["events"]
+        wait_for(status, lambda told: any(event["kind"] == "straggler" and event["rank"] == 1 for event in told["update"]["events"]))
 
 
 def test_a_stuck_rank_is_named(tmp_path):

@@ -133,12 +133,12 @@ def test_hosts_in_pairs_go_through_their_memory_and_compression_is_named(folder)
         time.sleep(2)
         if process.poll() == 77:
             pytest.skip(process.communicate()[1])
-        plan = plan_of(process, lambda plan: any(route["plans"] > 100 for route in plan["routes"]))
+        plan = plan_of(process, lambda plan: any(route["plans"] > 100 for route in plan["routes"])
+                       and any(route["size"] == "1 MiB" and route.get("predicted_us", 0) > 0 for route in plan["routes"]))  # rank 0 knows the costs
         routes = routes_of(plan)
         long = [route for route in plan["routes"] if route["operation"] == "allreduce" and route["size"] == "1 MiB"]
         assert {route["route"] for route in long} <= {"shared memory, staged and TCP, ring", "shared memory, in place and TCP, ring"}, "hosts may differ"
         assert all(route["sent_as"] == "fp16" for route in long) and sum(route["ranks"] for route in long) >= 4, plan
-        assert any(route.get("predicted_us", 0) > 0 for route in long), "rank 0 knows the costs"
         assert routes["allreduce", "4 B"]["sent_as"] == "none"
 
 

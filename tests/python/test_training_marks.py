@@ -11,7 +11,7 @@ READER = """
 import gc, glob, math, mmap, os, struct, sys, threading, torch, rueda.torch as hvd
 
 PHASES = "other data forward backward wait step evaluation checkpoint garbage".split()
-HEADER, SPANS, SPAN, POINTS, POINT, TAG = 96 + 256 * 24, 4096, 7, 512, 6, 10
+HEADER, SPANS, SPAN, POINTS, POINT, TAG = 152 + 256 * 24, 4096, 7, 512, 6, 10
 CURVE = 2 + TAG + POINTS * POINT
 
 def page():
