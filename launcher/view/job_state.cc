@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostLate = 16;  // ranks in the list
+constexpr std::size_t kMostReplays = 16;
 
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
@@ -64,10 +64,9 @@ std::string name_of(RankState state) {
 
 Analysis analysis_of(const std::deque<CommonWait>& waits) {
   Analysis analysis{.lateness = lateness_of(waits)};
-  auto& ranks = analysis.lateness.ranks;
-  ranks.resize(std::min(ranks.size(), kMostLate));
-  for (const LateRank& late : ranks)
-    if (late.since_step) analysis.what_ifs.push_back(without_lateness(waits, late.rank, *late.since_step));
+  for (const LateRank& late : analysis.lateness.ranks)  // the late ones come first
+    if (late.since_step && analysis.what_ifs.size() < kMostReplays)
+      analysis.what_ifs.push_back(without_lateness(waits, late.rank, *late.since_step));
   return analysis;
 }
 

@@ -636,5 +636,15 @@ TEST(JobView, GpusOfAHostAreTold) {
             std::string::npos);
 }
 
+TEST(JobView, EveryRankOfManyIsInTheList) {
+  SimulatedJob job(40, late(33, Phase::data, 0, 20));
+  job.run(60);
+  const json late_ones = job.view.update(job.now())["late"];
+  EXPECT_EQ(late_ones["ranks"].size(), 40);
+  EXPECT_EQ(late_ones["ranks"][0]["rank"], 33);
+  EXPECT_EQ(late_ones["what_if"].size(), 1);
+  EXPECT_NE(job.view.metrics().find("rueda_job_rank_late_seconds{rank=\"39\"}"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace rueda
