@@ -75,6 +75,25 @@ def test_a_stopped_rank_is_named_within_a_second():
     assert min(took) < 1, took
 
 
+def seconds_until_late():
+    """From the first news of a slow step until the first line names its rank."""
+    with Job(3, BIN / "marked_training", 1_000_000, 1, 10, 900) as job:
+        since = None
+        for _, data in events_of(job.get("/events"), 30):
+            if since is None and data.get("progress", {}).get("step", 0) >= 900:
+                since = time.monotonic()
+            if since and "waiting for rank 1 (data)" in data.get("line", {}).get("text", ""):
+                return time.monotonic() - since
+    return float("inf")
+
+
+def test_a_late_rank_is_named_within_a_second():
+    took = []
+    while len(took) < 3 and not (took and took[-1] < 1):
+        took.append(seconds_until_late())
+    assert min(took) < 1, took
+
+
 def test_operations_that_wait_are_told_without_any_mark(tmp_path, monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "RUEDA_STALL_CHECK_TIME", "2")
     (tmp_path / "program.py").write_text(UNMARKED)
