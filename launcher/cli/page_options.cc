@@ -53,6 +53,21 @@ void check_folder_of(const std::filesystem::path& file) {
                                folder.string(), std::generic_category().message(errno)));
 }
 
+// A dump makes the folder. A stall is too late to learn that it cannot be made.
+void set_dump_folder(LaunchOptions& options, const std::string& text) {
+  std::error_code none;
+  std::filesystem::path there = text;
+  while (!there.empty() && !std::filesystem::exists(there, none)) there = there.parent_path();
+  if (there.empty()) there = ".";
+  const bool is_folder = std::filesystem::is_directory(there, none);
+  if (text.empty()) throw UsageError("--dump-folder is ''; name a folder");
+  if (!is_folder || ::access(there.c_str(), W_OK | X_OK) != 0)
+    throw UsageError(fmt::format("--dump-folder is '{}', and nothing can be written into '{}': {}", text,
+                                 there.string(),
+                                 std::generic_category().message(is_folder ? errno : ENOTDIR)));
+  options.dump_folder = text;
+}
+
 // SUMMARY.json... [--labels NAME...]
 void take_summaries(LaunchOptions& options) {
   std::vector<std::string>& words = options.command;
@@ -85,7 +100,7 @@ const std::map<std::string_view, SetFlag>& page_flags() {
       {"labels", refuse_labels},
       {"stacks", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::stacks; }},
       {"dump", [](LaunchOptions& o, const std::string&) { o.action = LaunchOptions::Action::dump; }},
-      {"dump-folder", [](LaunchOptions& o, const std::string& text) { o.dump_folder = text; }},
+      {"dump-folder", set_dump_folder},
       {"json", [](LaunchOptions& o, const std::string&) { o.json = true; }}};
   return table;
 }

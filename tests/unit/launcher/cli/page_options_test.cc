@@ -105,6 +105,8 @@ TEST(PageOptions, DumpTakesAProcessNumber) {
   EXPECT_THROW(parsed({"--dump", "1", "2"}), UsageError);
   EXPECT_EQ(parsed({"-np", "1", "prog"}).dump_folder, "");
   EXPECT_EQ(parsed({"--dump-folder", "a/b", "-np", "1", "prog"}).dump_folder, "a/b");
+  for (const char* folder : {"", "/dev/null", "/dev/null/dumps"})
+    EXPECT_THROW(parsed({"--dump-folder", folder, "-np", "1", "prog"}), UsageError) << folder;
 }
 
 }  // namespace
