@@ -48,26 +48,39 @@ def kinds(options):
             [("every_step", "never"), ("barrier", "never"), ("every_step", "barrier")])
 
 
+ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
+
+
+def train_command(options, launcher, trainer, folder):
+    """A run of train_bert, whose summary goes into the folder."""
+    return list(map(str, [BIN / "ruedarun", "-np", options.ranks, *launcher, BIN / "train_bert", "--data", options.data, "--model", options.model,
+                          "--steps", options.steps, "--batch", options.batch, "--max-length", options.max_length, "--stride", "32", "--held-out", "1",
+                          "--eval-first", "no", "--save", "no", "--output", folder, *trainer]))
+
+
 def run(options, kind, folder):
-    command = [BIN / "ruedarun", "-np", str(options.ranks), *kind.launcher, BIN / "train_bert", "--data", options.data, "--model",
-               options.model, "--steps", str(options.steps), "--batch", str(options.batch), "--max-length", str(options.max_length),
-               "--stride", "32", "--held-out", "1", "--eval-first", "no", "--save", "no", "--output", folder, "--sync", kind.sync,
-               *kind.trainer]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    command = train_command(options, kind.launcher, ("--sync", kind.sync, *kind.trainer), folder)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     if done.returncode != 0:
-        sys.exit(f"error: {' '.join(map(str, command))} ended with status {done.returncode}\n{done.stderr}")
+        sys.exit(f"error: {' '.join(command)} ended with status {done.returncode}\n{done.stderr}")
     return json.loads((Path(folder) / "summary.json").read_text())
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def training_parser(description, steps):
+    """Has the arguments of train_command()."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="SQuAD v1.1 JSON")
     parser.add_argument("--model", required=True, help="checkpoint folder")
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--max-length", type=int, default=128)
+    return parser
+
+
+def parse():
+    parser = training_parser(__doc__, steps=20)
     parser.add_argument("--elastic", action="store_true", help="compare an elastic job with one of fixed membership")
     parser.add_argument("--json", help="write all figures here; with --elastic those for bench/performance_page.py")
     parser.add_argument("flags", nargs="*", help="after --: for the runs with --sync every_step")

@@ -7,7 +7,6 @@
 A pair is a run. After each line of its progress the watcher comes or goes. The steps between are those with and without a watched page, so both have the same memory,
 the same samples on average and the same moment of the machine. The first step after a change counts, too: it has the page's whole history.
 """
-import argparse
 import contextlib
 import json
 import os
@@ -21,8 +20,7 @@ import threading
 from pathlib import Path
 
 import performance_page
-
-BIN = Path(__file__).resolve().parents[1] / "build" / "bin"
+from train_pairs import ENVIRONMENT, train_command, training_parser
 
 
 class Watcher:
@@ -53,11 +51,9 @@ class Watcher:
 
 def run(options, folder):
     """Milliseconds of the steps: those without a watcher, and those with one."""
-    command = [BIN / "ruedarun", "--page", "0", "-np", str(options.ranks), BIN / "train_bert", "--data", options.data, "--model", options.model,
-               "--steps", str(options.steps), "--batch", str(options.batch), "--max-length", "128", "--stride", "32", "--held-out", "1",
-               "--eval-first", "no", "--save", "no", "--output", folder]
+    command = train_command(options, ("--page", "0"), (), folder)
     with tempfile.TemporaryFile("w+") as errors:
-        job = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=errors, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=ENVIRONMENT)
         watched, watcher = [], None
         for line in job.stdout:
             told = re.search(r"\bstep (\d+)/", line)
@@ -70,7 +66,7 @@ def run(options, folder):
             watcher.go() if watcher.connection is not None else watcher.come()
         errors.seek(0)
         if job.wait() != 0 or watcher is None or watcher.size < 10_000:
-            sys.exit(f"error: {' '.join(map(str, command))} ended with status {job.returncode}, or nobody watched it\n{errors.read()}")
+            sys.exit(f"error: {' '.join(command)} ended with status {job.returncode}, or nobody watched it\n{errors.read()}")
     summary = json.loads((Path(folder) / "summary.json").read_text())
     times = [summary["samples_per_step"] / point["samples_per_s"] * 1e3 for point in summary["curve"]]
     kept = list(zip(times, watched))[options.warm_up:]
@@ -78,14 +74,8 @@ def run(options, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="SQuAD v1.1 JSON")
-    parser.add_argument("--model", required=True, help="checkpoint folder")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=60)
+    parser = training_parser(__doc__, steps=60)
     parser.add_argument("--warm-up", type=int, default=4, help="first steps that do not count")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--json", help="write a result for bench/performance_page.py")
     options = parser.parse_args()
     pairs = []

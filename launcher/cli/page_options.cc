@@ -42,29 +42,27 @@ void set_report(LaunchOptions& options, const std::string& text) {
   options.report.file = text;
 }
 
-// A job's end is too late to learn that its report cannot be written.
+// Later is too late to learn that nothing can be written there. The slash at the end wants a folder.
+void check_folder(std::string_view option, const std::string& value, const std::filesystem::path& folder) {
+  if (::access((folder / "").c_str(), W_OK | X_OK) == 0) return;
+  throw UsageError(fmt::format("{} is '{}', and nothing can be written into '{}': {}", option, value,
+                               folder.string(), std::generic_category().message(errno)));
+}
+
 void check_folder_of(const std::filesystem::path& file) {
   std::error_code none;
   if (std::filesystem::is_directory(file, none))
     throw UsageError(fmt::format("--report is '{}', a folder; name a file", file.string()));
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  throw UsageError(fmt::format("--report is '{}', and nothing can be written into '{}': {}", file.string(),
-                               folder.string(), std::generic_category().message(errno)));
+  check_folder("--report", file.string(), file.has_parent_path() ? file.parent_path() : ".");
 }
 
-// A dump makes the folder. A stall is too late to learn that it cannot be made.
+// A dump makes the folder.
 void set_dump_folder(LaunchOptions& options, const std::string& text) {
+  if (text.empty()) throw UsageError("--dump-folder is ''; name a folder");
   std::error_code none;
   std::filesystem::path there = text;
   while (!there.empty() && !std::filesystem::exists(there, none)) there = there.parent_path();
-  if (there.empty()) there = ".";
-  const bool is_folder = std::filesystem::is_directory(there, none);
-  if (text.empty()) throw UsageError("--dump-folder is ''; name a folder");
-  if (!is_folder || ::access(there.c_str(), W_OK | X_OK) != 0)
-    throw UsageError(fmt::format("--dump-folder is '{}', and nothing can be written into '{}': {}", text,
-                                 there.string(),
-                                 std::generic_category().message(is_folder ? errno : ENOTDIR)));
+  check_folder("--dump-folder", text, there.empty() ? "." : there);
   options.dump_folder = text;
 }
 

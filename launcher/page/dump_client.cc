@@ -16,9 +16,11 @@ int ask_for_dump(const LaunchOptions& options) {
   const std::optional<JobAnswer> job = only_job(options, "--dump");
   if (!job) return 1;
   const std::optional<nlohmann::json> dump = ask_job(job->process, "POST", "/dump");
-  const std::string error =
-      dump ? dump->value("error", "") : fmt::format("the job of process {} does not answer", job->process);
-  if (!error.empty()) {
+  if (!dump) {
+    tell_no_answer(job->process);
+    return 1;
+  }
+  if (const std::string error = dump->value("error", ""); !error.empty()) {
     fmt::print(stderr, "ruedarun: {}\n", error);
     return 1;
   }

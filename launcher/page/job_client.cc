@@ -21,10 +21,6 @@ using nlohmann::json;
 constexpr int kSecondsToRead = 6, kSecondsToAct = 80;
 constexpr std::size_t kLongest = 1 << 30;  // a job of 4096 ranks tells some MB of each
 
-void say_no_answer(pid_t process) {
-  fmt::print(stderr, "ruedarun: the job of process {} does not answer\n", process);
-}
-
 std::optional<json> ask(const std::string& socket, const std::string& method, const std::string& path) {
   httplib::Client client(socket);
   client.set_address_family(AF_UNIX);
@@ -65,7 +61,7 @@ std::vector<JobAnswer> running_jobs(const LaunchOptions& options) {
     if (std::optional<json> status = ask(socket_of_job(*folder, process), "GET", "/status"))
       jobs.push_back({process, std::move(*status)});
     else
-      say_no_answer(process);
+      tell_no_answer(process);
   }
   return jobs;
 }
@@ -80,6 +76,10 @@ std::optional<JobAnswer> only_job(const LaunchOptions& options, const std::strin
   fmt::print(stderr, "ruedarun: several jobs run; name one of them: ruedarun {} PID\n", option);
   for (const JobAnswer& job : jobs) fmt::print(stderr, "{}\n", status_line(job.process, job.answer));
   return std::nullopt;
+}
+
+void tell_no_answer(pid_t process) {
+  fmt::print(stderr, "ruedarun: the job of process {} does not answer\n", process);
 }
 
 void tell_no_job(const LaunchOptions& options) {

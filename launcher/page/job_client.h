@@ -28,6 +28,8 @@ std::vector<JobAnswer> running_jobs(const LaunchOptions& options);
 std::optional<JobAnswer> only_job(const LaunchOptions& options, const std::string& option);
 // An object; nothing where no job answers. `method`: of HTTP. Agents may have to ask their ranks first.
 std::optional<nlohmann::json> ask_job(pid_t process, const std::string& method, const std::string& path);
+// On standard error: ask_job() has got nothing.
+void tell_no_answer(pid_t process);
 // On standard error: running_jobs() has found none.
 void tell_no_job(const LaunchOptions& options);
 

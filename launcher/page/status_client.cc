@@ -55,7 +55,7 @@ int show_stacks(const LaunchOptions& options) {
   if (!job) return 1;
   const std::optional<json> stacks = ask_job(job->process, "POST", "/stacks");
   if (!stacks) {
-    fmt::print(stderr, "ruedarun: the job of process {} does not answer\n", job->process);
+    tell_no_answer(job->process);
     return 1;
   }
   if (options.json)

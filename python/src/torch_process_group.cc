@@ -79,7 +79,10 @@ void bind_process_group(py::module_& module) {
   module.def("mark_step_begin", &mark_step_begin);
   module.def("mark_step_end", &mark_step_end);
   module.def(
-      "end_process_groups", [](double seconds) { GroupJobs::of_process().end_all(from_seconds(seconds)); },
+      "end_process_groups",
+      [](bool has_failed) {
+        GroupJobs::of_process().end_all(has_failed ? Duration(kGraceAfterFailure) : kUntilOthersEnd);
+      },
       NoPythonLock());
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live page of a job, and ruedarun --status, of real processes."""
+"""The live page of a job, of real processes."""
 
 import contextlib
 import http.client
@@ -13,79 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-BIN = Path(os.environ["RUEDA_BIN"])
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")}
-
-
-@pytest.fixture(name="folder", autouse=True)
-def own_folder(tmp_path):
-    """Jobs of this test alone are known to its --status."""
-    tmp_path.chmod(0o700)
-    ENVIRONMENT["XDG_RUNTIME_DIR"] = str(tmp_path)
-    return tmp_path
-
-
-class Job:
-    """ruedarun with a page, and what its line on stderr says."""
-
-    def __init__(self, ranks, *command, options=("--page", "0"), **settings):
-        self.process = subprocess.Popen([BIN / "ruedarun", *map(str, options), "-np", str(ranks), *map(str, command)], env=ENVIRONMENT | settings,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.first = ""
-        if "--page" in options:
-            self.first = self.process.stderr.readline()
-            if "--virtual-hosts" in options and "virtual host" in self.first:
-                self.first = self.process.stderr.readline()
-            assert "the page of this job is http://127.0.0.1:" in self.first, self.first + self.process.stderr.read()
-            address, self.token = self.first.split("http://")[1].strip().split("/?token=")
-            self.port = int(address.split(":")[1])
-
-    def get(self, path, token=True, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request("GET", f"{path}?token={self.token}" if token else path, headers=headers)
-        return connection.getresponse()
-
-    def post(self, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("POST", f"{path}?token={self.token}", headers={"Origin": f"http://127.0.0.1:{self.port}"})
-        return json.loads(connection.getresponse().read())
-
-    def end(self):
-        out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, out, err
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.communicate(timeout=20)
-        self.process.kill()
-        self.process.wait()
-
-
-def events_of(answer, seconds):
-    """(name, data) of each event, as they come."""
-    until, name = time.monotonic() + seconds, ""
-    while time.monotonic() < until and (line := answer.readline()):
-        if line.startswith(b"event: "):
-            name = line[7:].strip().decode()
-        elif line.startswith(b"data: "):
-            yield name, json.loads(line[6:])
-
-
-def first_event(answer, seconds, wanted):
-    for name, data in events_of(answer, seconds):
-        if wanted(name, data):
-            return data
-    return None
-
-
-def status(*words):
-    return subprocess.run([BIN / "ruedarun", "--status", *map(str, words)], env=ENVIRONMENT, capture_output=True, text=True, timeout=30)
+from page_jobs import BIN, ENVIRONMENT, Job, events_of, first_event, own_folder, status  # noqa: F401 - own_folder is a fixture
 
 
 def test_only_who_has_the_token_sees_the_page():
@@ -157,30 +85,6 @@ def test_a_killed_rank_appears_within_a_second():
         assert lost["line"]["state"] == "lost" and end
         answer.read()  # raises an error where the stream is cut off
         assert answer.isclosed() and job.end()[0] == 128 + 9, "the stream ends with the job"
-
-
-def test_status_as_text_and_as_json():
-    nothing = status()
-    assert nothing.returncode == 1 and "no job of this user runs" in nothing.stderr
-    with Job(2, BIN / "marked_training", 3000, 1, 8, 0, options=()) as job:
-        time.sleep(1.5)
-        text = status()
-        assert text.returncode == 0 and not text.stderr
-        lines = text.stdout.splitlines()
-        assert lines[0].startswith("running, step "), text.stdout
-        assert lines[1].split() == ["rank", "host", "process", "state", "step", "phase", "late", "ms"]
-        assert lines[2].split()[0] == "0" and lines[3].split()[3] == "running" and int(lines[3].split()[4]) > 10
-        assert 5 < float(lines[3].split()[-1]) < 16, text.stdout
-        known = json.loads(status(job.process.pid, "--json").stdout)
-        assert known["job"]["command"].endswith("marked_training 3000 1 8 0") and known["ranks"][1]["step"] > 10
-        assert known["update"]["line"]["state"] == "running"
-        wrong = status(job.process.pid + 1)
-        assert wrong.returncode == 1 and "process number" in wrong.stderr
-        with Job(1, "sleep", 30, options=()) as other:
-            time.sleep(0.5)
-            both = status().stdout.splitlines()
-            assert len(both) == 2 and {int(line.split()[0]) for line in both} == {job.process.pid, other.process.pid}
-            assert len(json.loads(status("--json").stdout)) == 2
 
 
 def test_nothing_is_said_of_the_page_by_default(folder):
@@ -364,115 +268,6 @@ def test_a_port_that_is_taken():
         done = subprocess.run([BIN / "ruedarun", "--page", str(job.port), "-np", "1", "true"], env=ENVIRONMENT, capture_output=True, text=True,
                               timeout=30)
         assert done.returncode == 2, "two jobs do not share a port"
-
-
-def test_an_elastic_job_loses_a_rank_and_goes_on():
-    with Job(3, BIN / "elastic_training", 400, 1_000_000, 0.01, options=("--page", "0", "--min-np", "2", "--spares", "1")) as job:
-        answer = job.get("/events")
-        first = first_event(answer, 30, lambda name, data: name == "job" and len(data["ranks"]) == 3 and data["spares"] == 1
-                            and all(rank["state"] == "running" for rank in data["ranks"]))
-        assert first["elastic"] and first["lost"] == first["joined"] == 0
-        os.kill(first["ranks"][1]["process"], signal.SIGKILL)
-        began, events, jobs = time.monotonic(), {}, [first]
-
-        def is_whole_again(name, data):
-            jobs.extend([data] if name == "job" else [])
-            events.update({event["kind"]: (event.get("rank"), time.monotonic() - began) for event in data.get("events", ())})
-            return {"lost", "joined", "generation"} <= events.keys() and jobs[-1]["generation"] > first["generation"] and len(jobs[-1]["ranks"]) == 3
-
-        assert first_event(answer, 30, is_whole_again), (events, jobs[-1])
-        assert events["lost"][0] == 1 and events["lost"][1] < 1, events
-        then, processes = jobs[-1], [{rank["process"] for rank in each["ranks"]} for each in (first, jobs[-1])]
-        assert then["lost"] == then["joined"] == 1 and [rank["rank"] for rank in then["ranks"]] == [0, 1, 2]
-        assert processes[0] & processes[1] == {first["ranks"][0]["process"], first["ranks"][2]["process"]}
-        step = first_event(answer, 10, lambda name, data: "progress" in data)["progress"]["step"]
-        assert first_event(answer, 10, lambda name, data: data.get("progress", {}).get("step", 0) > step + 20)["line"]["state"] == "running"
-        said = status(job.process.pid)
-        assert said.returncode == 0 and "lost" in said.stdout and "generation" in said.stdout, said.stdout
-
-
-def test_status_names_the_page_and_finds_a_job_by_its_number(folder):
-    """The job has another folder than the terminal, and its line is not on a terminal."""
-    with Job(2, "sleep", 30, options=()) as job:
-        here = dict(ENVIRONMENT)
-        other = folder / "other"
-        other.mkdir(mode=0o700)
-        ENVIRONMENT["XDG_RUNTIME_DIR"] = str(other)
-        try:
-            assert status().returncode == 1
-            until = time.monotonic() + 20
-            while not (said := status(job.process.pid, "--json")).stdout and time.monotonic() < until:
-                time.sleep(0.1)
-            page = json.loads(said.stdout)["page"]
-            assert f"page {page}\n" in status(job.process.pid).stdout
-        finally:
-            ENVIRONMENT.update(here)
-        job.port, job.token = int(page.split(":")[2].split("/")[0]), page.split("token=")[1]
-        assert job.get("/status").status == 200 and job.get("/page").status == 404, "strangers of the port are told no address"
-
-
-def test_a_job_that_does_not_answer_is_named():
-    with Job(1, "sleep", 30) as frozen, Job(1, "sleep", 30) as other:
-        frozen.get("/status").read()
-        os.kill(frozen.process.pid, signal.SIGSTOP)
-        try:
-            began = time.monotonic()
-            said = status()
-            assert time.monotonic() - began < 15 and said.returncode == 0
-            assert f"the job of process {frozen.process.pid} does not answer" in said.stderr and other.token in said.stdout
-        finally:
-            os.kill(frozen.process.pid, signal.SIGCONT)
-
-
-def test_the_late_rank_of_a_later_generation_is_named():
-    """Worker 3 takes the place of a killed one, and is rank 2 from then on. Workers have other numbers than ranks, and one waits as a spare."""
-    options = ("--page", "0", "--min-np", "2", "--spares", "1")
-    with Job(3, BIN / "elastic_training", 400, 1_000_000, 0.01, options=options, LATE_WORKER="3") as job:
-        answer = job.get("/events")
-        job_facts, steps, late = {}, [], {}
-
-        def hears(is_so):
-            def hear(name, data):
-                if name == "job":
-                    job_facts.update(data)
-                if "late" in data:
-                    late.update(data["late"])
-                steps.extend([data["progress"]["step"]] if "progress" in data else [])
-                return is_so(data)
-            return hear
-
-        def has_all(_):
-            running = job_facts.get("ranks") and all(rank["state"] == "running" for rank in job_facts["ranks"])
-            return running and job_facts["spares"] == 1 and len(late.get("ranks", ())) == len(job_facts["ranks"]) == 3 and late["steps"] > 20
-
-        for generation, (killed, lost) in enumerate(((1, 1), (0, 2)), 1):
-            assert first_event(answer, 60, hears(has_all)), (job_facts, late)
-            first = job_facts["generation"]
-            os.kill(job_facts["ranks"][killed]["process"], signal.SIGKILL)
-            assert first_event(answer, 30, hears(lambda _: job_facts["lost"] == lost))
-            assert first_event(answer, 30, hears(lambda _: job_facts["generation"] > first))
-            late.clear()
-            assert first_event(answer, 60, hears(has_all)), (generation, job_facts, late)
-            slow = 3 - generation  # its rank now
-            assert first_event(answer, 60, hears(lambda data, slow=slow: f"waiting for rank {slow} (worker 3)" in data.get("line", {}).get("text", ""))), (
-                job_facts, late)
-            assert {rank["rank"] for rank in late["ranks"]} == {0, 1, 2}
-            worst = max(late["ranks"], key=lambda rank: rank["late_ms"])
-            assert worst["rank"] == slow and 15 < worst["late_ms"] < 60 and late["what_if"][0]["rank"] == slow, late
-        assert steps == sorted(steps) and steps[-1] > 60, "they go on"
-        names = {rank["name"]: rank.get("rank") for rank in json.loads(job.get("/status").read())["ranks"]}
-        members = {name: rank for name, rank in names.items() if rank is not None}
-        assert set(members.values()) == {0, 1, 2} and members["rank 1 (worker 3)"] == 1, names
-        assert sorted(name for name in names if name not in members)[:2] == ["worker 0", "worker 1"], names
-        assert sum(name.endswith(", a spare") for name in names) == 1, names
-        counted = [rank["step"] for rank in json.loads(job.get("/status").read())["ranks"] if "rank" in rank]
-        assert max(counted) - min(counted) <= 1, "all count from the same step"
-        metrics = job.get("/metrics").read().decode()
-        assert {line.split('"')[1] for line in metrics.splitlines() if line.startswith("rueda_job_rank_")} == {"0", "1", "2"}, metrics
-        stacks = job.post("/stacks")
-        assert stacks["text"].startswith("3 ranks: the main threads are at "), stacks["text"]
-        assert sorted(rank for group in stacks["groups"] for rank in group["ranks"]) == [0, 1, 2]
-        assert [group["name"].endswith(", a spare") for group in stacks["groups"] if not group["ranks"]] == [True], stacks["text"]
 
 
 def test_stacks_and_a_dump_at_one_time(folder):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from test_page import BIN, ENVIRONMENT, Job, events_of, first_event, status
+from page_jobs import BIN, ENVIRONMENT, Job, events_of, first_event, status
 
 FAULTY = Path(__file__).parents[2] / "bench/faulty_training.py"
 # A program without any mark. One rank sleeps once, when the others have asked for the next sum.

@@ -45,6 +45,8 @@ class GroupJob {
 
 // A process that ends well is no loss for the others: it goes with them.
 inline constexpr std::chrono::hours kUntilOthersEnd{24 * 365};
+// One that fails is a loss: the launcher has to hear of it.
+inline constexpr std::chrono::milliseconds kGraceAfterFailure{200};
 
 // Purpose: the jobs of all groups of this process, until they have ended on all ranks. Any thread; guarded by
 // its mutex, under which no job ends: that may wait for Python's lock. In a forked child it does nothing.

@@ -82,8 +82,7 @@ def flight_record():
 
 def _end_groups():
     """Waits for the other ranks, since a rank that ends before them counts as lost. After an exception it is one: the launcher has to hear of it."""
-    has_failed = getattr(sys, "last_value", None) is not None
-    _torch.end_process_groups(0.2 if has_failed else 365 * 24 * 3600.0)
+    _torch.end_process_groups(getattr(sys, "last_value", None) is not None)
 
 
 # Threads that complete Futures take Python's lock, which the interpreter's end does not give them any more.

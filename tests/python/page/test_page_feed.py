@@ -8,7 +8,7 @@ import time
 import pytest
 
 from simulated_job import Reader, SimulatedJob
-from test_page import BIN, ENVIRONMENT, Job, events_of
+from page_jobs import BIN, ENVIRONMENT, Job, events_of
 
 DATA = {"scalars", "spans", "histogram"}  # below these, names and numbers are the program's
 
