@@ -320,7 +320,7 @@ void ProgressEngine::complete_all(const Status& status) {
 // This rank cannot carry out that Plan.
 void ProgressEngine::abort(const Plan& plan, const WorkFailure& failure) {
   const Request& first = *plan.tensors.front().request;
-  // Who has signed it knows it by other words than its name.
+  // A front end that signs requests gives no names to programs.
   std::string whom = first.signature == 0 ? title(first) : std::string(to_string(first.operation));
   if (plan.tensors.size() > 1) whom += fmt::format(", fused with {} others,", plan.tensors.size() - 1);
   std::string_view remedy =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a front end without names for its operations describes them.
+// The words of a front end that has no names for its operations.
 #pragma once
 
 #include <optional>

@@ -39,8 +39,8 @@ struct Request {
   ProcessSetId process_set = kWorld;
   DeviceKind device = DeviceKind::host;  // where its tensors are
   std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
-  // What else all ranks must have alike: a front end's own number for its operation, type and the like. 0:
-  // nothing. CallInWords tells what it means.
+  // A front end's own number for its operation, type and the like. All ranks must have the same. 0: none.
+  // CallInWords has its meaning.
   std::uint64_t signature = 0;
   // An allreduce on a device that must not work in the tensor's slot in a window (DeviceWindow), where it
   // has one: the tensor lies elsewhere, and somebody may hold what is there. Ranks may differ: one is enough.

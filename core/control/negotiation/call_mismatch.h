@@ -10,8 +10,8 @@
 
 namespace rueda {
 
-// Of two requests or more under one key, which differ: how, the call of each rank, and the remedy. Nothing
-// where the front end has not signed all of them.
+// Two or more requests under one key differ. The words have the difference, the call of each rank, and the
+// remedy. Nothing if the front end has not signed all of them.
 std::optional<std::string> mismatch_of_calls(std::span<const RequestOfRanks* const> requests);
 
 }  // namespace rueda

@@ -32,7 +32,7 @@ void allocate(Entry& entry, const Shape& shape) {
   }
 }
 
-// Whether what comes fits into what the program expects.
+// Rows and elements that come have to fit into the output of the program.
 void check_sizes(const Entry& entry, const Shape& shape) {
   const Submission& submission = entry.submission();
   const std::vector<std::int64_t>* expected = submission.expected_splits.get();

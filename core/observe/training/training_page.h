@@ -156,7 +156,7 @@ struct TrainingReading {
   std::int64_t generation_since_ns = 0;  // spans before are of another one; 0: of none
 };
 
-// What the process does just now. A plain value.
+// The step and phase of the process just now. A plain value.
 struct TrainingMoment {
   std::uint64_t step = 0;
   Phase phase = Phase::other;

@@ -220,7 +220,7 @@ void TrainingRecord::set_clock_offset(std::int64_t nanoseconds) {
 }
 
 // With the mutex. One that is not taken keeps its count.
-// What comes before that moment is of the generation before. Without marks there are no phases.
+// Spans before that moment are of the generation before. Without marks there are no phases.
 void TrainingRecord::begin_generation(std::uint64_t number, std::uint64_t steps) {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
