@@ -42,8 +42,8 @@ class TrainingRecord {
   // A negative number of `steps_done` leaves the count as it is.
   void set_run(std::uint64_t total_steps, std::uint64_t samples_per_step, std::int64_t steps_done = -1);
   void set_clock_offset(std::int64_t nanoseconds);
-  // The ranks of an elastic job have counted `steps` together. A process that has joined goes on from there. A
-  // step that the generation before has not ended begins anew.
+  // The ranks of an elastic job have counted `steps` together. A process that has joined goes on from there.
+  // A step that the generation before has not ended begins anew.
   void begin_generation(std::uint64_t number, std::uint64_t steps);
   std::uint64_t steps() const { return load_word(page_->step); }  // so many have ended
 
