@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over Rueda against gloo and others, in the same processes and in turns.
 
-    build/bin/ruedarun --no-prefix -np 2 .venv/bin/python bench/c10d_bench.py [--against gloo,mpi,deepspeed,fake] [--operations all_reduce,send_recv]
+    build/bin/ruedarun --no-prefix -np 2 .venv/bin/python bench/c10d_bench.py [--against gloo,mpi,deepspeed,fake,bare] [--operations all_reduce,send_recv]
         [--sizes 4,64K,1M] [--rounds 9]
 
 Before each call its owner writes the buffer anew; the time of that does not count. Each round measures a run of calls with each side, one after
 another; the table has medians over rounds of the mean of a run, in microseconds, of rank 0. Sizes are bytes of the input; of
 all_gather_into_tensor of the output. mpi: mpi4py on the same buffers. deepspeed: its allreduce in shared memory, inference_all_reduce.
-fake: a group of torch's that moves nothing, so the time of torch's own Python and dispatcher. torchrun can start it, too, but without mpi.
+fake: a group of torch's that moves nothing, so the time of torch's own Python and dispatcher. bare: the copies and sums alone, from memory that
+all ranks have, so a bound for large sizes. torchrun can start it, too, but without mpi.
 """
 
 import argparse
@@ -120,6 +121,68 @@ class DeepSpeedCalls(Calls):
         torch.ops.deepspeed.inference_all_reduce_(self.whole)
 
 
+class BareCalls(Calls):
+    """The copies and sums alone: inputs lie in memory that all ranks have. All begin and end together, as the wait of each operation is for others."""
+
+    def __init__(self, size, start):
+        super().__init__(size, None)
+        self.start, self.ranks = start, dist.get_world_size()
+        self.inputs = [self._shared(f"{start.path}-{rank}") for rank in range(self.ranks)]
+        self.parts = [each[:self.divided.numel()].chunk(self.ranks) for each in self.inputs]
+        self.own = self.divided.chunk(self.ranks)
+        start.together()
+        os.unlink(f"{start.path}-{self.rank}")
+
+    def _shared(self, path):
+        count = max(self.whole.numel(), self.divided.numel())
+        return torch.from_file(path, shared=True, size=count)
+
+    def write(self, _):
+        self.inputs[self.rank].fill_(1)
+
+    def _sum_own_part(self, into):
+        torch.add(self.parts[0][self.rank], self.parts[1][self.rank], out=into)
+        for parts in self.parts[2:]:
+            into.add_(parts[self.rank])
+
+    def all_reduce(self):
+        self.start.together()
+        self._sum_own_part(self.parts[0][self.rank])
+        self.start.together()
+        self.divided.copy_(self.inputs[0][:self.divided.numel()])
+        self.start.together()
+
+    def broadcast(self):
+        self.start.together()
+        if self.rank != 0:
+            self.whole.copy_(self.inputs[0])
+        self.start.together()
+
+    def all_gather_into_tensor(self):
+        self.start.together()
+        for mine, parts in zip(self.own, self.parts):
+            mine.copy_(parts[0])
+        self.start.together()
+
+    def reduce_scatter_tensor(self):
+        self.start.together()
+        self._sum_own_part(self.part)
+        self.start.together()
+
+    def all_to_all_single(self):
+        self.start.together()
+        for mine, parts in zip(self.own, self.parts):
+            mine.copy_(parts[self.rank])
+        self.start.together()
+
+    def send_recv(self):
+        for source in (0, 1):
+            self.start.together()
+            if self.rank == 1 - source:
+                self.whole.copy_(self.inputs[source])
+        self.start.together()
+
+
 OPERATIONS = ["all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "broadcast", "send_recv"]
 
 
@@ -131,20 +194,23 @@ class Start:
         self.waits = share_cores
         names = [None]
         if dist.get_rank() == 0:
-            with tempfile.NamedTemporaryFile(prefix="c10d_bench-", delete=False) as file:
+            with tempfile.NamedTemporaryFile(prefix="c10d_bench-", dir="/dev/shm", delete=False) as file:
                 file.write(bytes(8 * dist.get_world_size()))
             names = [file.name]
         dist.broadcast_object_list(names)
-        with open(names[0], "r+b") as file:
+        self.path = names[0]
+        with open(self.path, "r+b") as file:
             self.counts = memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
         dist.barrier()
         if dist.get_rank() == 0:
-            os.unlink(names[0])
+            os.unlink(self.path)
         self.rank = dist.get_rank()
 
     def wait(self):
-        if not self.waits:
-            return
+        if self.waits:
+            self.together()
+
+    def together(self):
         count = self.counts[self.rank] + 1
         self.counts[self.rank] = count
         while min(self.counts) < count:
@@ -178,7 +244,7 @@ def measure(operation, size, rounds, sides, start):
     return {name: statistics.median(values) for name, values in series.items()}
 
 
-def make_sides(names, limit):
+def make_sides(names, limit, start):
     """Peers first, and Rueda."""
     sides = {}
     for name in names:
@@ -198,8 +264,10 @@ def make_sides(names, limit):
         elif name == "fake":
             import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the backend
             sides[name] = (Calls, dist.new_group(backend="fake", timeout=limit))
+        elif name == "bare":
+            sides[name] = (BareCalls, start)
         else:
-            raise SystemExit(f"c10d_bench.py: error: --against {name}: choose from gloo, mpi, deepspeed, fake")
+            raise SystemExit(f"c10d_bench.py: error: --against {name}: choose from gloo, mpi, deepspeed, fake, bare")
     return {**sides, "rueda": (Calls, dist.group.WORLD)}
 
 
@@ -236,8 +304,8 @@ def main():
     share_cores = stay_on_a_core()
     limit = datetime.timedelta(seconds=120)
     dist.init_process_group("rueda", timeout=limit)
-    sides = make_sides(arguments.against.split(","), limit)
     start = Start(share_cores)
+    sides = make_sides(arguments.against.split(","), limit, start)
     rows = []
     for operation in arguments.operations.split(","):
         for size in map(bytes_of, arguments.sizes.split(",")):

@@ -86,9 +86,10 @@ std::exception_ptr GroupWork::failure() const {
 }
 
 bool GroupWork::wait(std::chrono::milliseconds timeout) {
-  const GroupWait mark;
   const std::chrono::milliseconds limit = timeout == kNoTimeout ? call_.timeout : timeout;
-  if (!settled_.load(std::memory_order_acquire)) {
+  std::optional<GroupWait> mark;
+  if (!settled_.load(std::memory_order_acquire) || on_device_) {
+    mark.emplace();
     const Time deadline = clock_now() + limit;
     if (!ends_by(deadline)) throw_timed_out(limit);
   }

@@ -21,7 +21,12 @@ bool is_watched() {
   return is_rank;
 }
 
-bool is_training_loop() { return is_watched() && (::gettid() == ::getpid() || current_backward_pass() >= 0); }
+bool is_main_thread() {
+  static thread_local const bool is_main = ::gettid() == ::getpid();
+  return is_main;
+}
+
+bool is_training_loop() { return is_watched() && (is_main_thread() || current_backward_pass() >= 0); }
 
 // A DistributedDataParallel waits for its gradients in an action at the end of the pass, which it adds later
 // than this one. So this one runs before it, and the inner one after it.
