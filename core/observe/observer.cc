@@ -134,6 +134,7 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
 
 // The launcher tells of lost ranks, and the end of a job is no failure.
 void Observer::ended(const Status& status) {
+  look_at_stalls(false);
   const bool is_failure = status.code == StatusCode::mismatch ||
                           status.code == StatusCode::invalid_argument || status.code == StatusCode::stalled ||
                           status.code == StatusCode::backend_error;

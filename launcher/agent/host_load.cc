@@ -14,13 +14,12 @@
 
 #include "core/base/number.h"
 #include "launcher/system/descriptor.h"
-#include "launcher/system/machine.h"
 
 namespace rueda {
 namespace {
 
 constexpr double kBytesPerMegabit = 125'000;
-constexpr std::int64_t kBetweenSpeeds = 1'000'000'000;  // nanoseconds
+constexpr std::int64_t kBetweenRareReadings = 1'000'000'000;  // nanoseconds
 
 struct Ticks {
   std::uint64_t busy = 0, all = 0;
@@ -71,13 +70,25 @@ agents::HostLoad HostLoadReader::read() {
 agents::HostLoad HostLoadReader::read(const std::set<int>& processors, std::int64_t now_ns) {
   agents::HostLoad load;
   load.now_ns = now_ns;
-  const CgroupLimits limits = own_limits(root_);
+  const bool reads_all = !rare_.at_ns || now_ns >= *rare_.at_ns + kBetweenRareReadings;
+  if (reads_all) read_rare(now_ns);
   read_processors(load, processors);
-  if (limits.millicores > 0 && limits.millicores < 1000 * load.cores) read_limited(load, limits);
-  read_memory(load, limits);
+  if (rare_.limits.millicores > 0 && rare_.limits.millicores < 1000 * load.cores)
+    read_limited(load, reads_all);
+  read_memory(load);
   read_cards(load);
-  read_speeds(load);
   return load;
+}
+
+// Many files, and the kernel may have many connections to tell of. Speeds are of this machine, also in tests.
+void HostLoadReader::read_rare(std::int64_t now_ns) {
+  rare_.at_ns = now_ns;
+  rare_.limits = own_limits(root_);
+  rare_.memory = machine_memory(root_);
+  rare_.load = number_from<double>(first_word(text_of("/proc/loadavg"))).value_or(0);
+  rare_.load = std::isfinite(rare_.load) ? std::max(0.0, rare_.load) : 0;
+  rare_.card_limits.clear();
+  rare_.speeds = traffic_.speeds(tcp_connections(), cards_by_address(), now_ns);
 }
 
 std::string HostLoadReader::text_of(const std::string& path) const { return text_of_file(root_ + path); }
@@ -90,45 +101,44 @@ void HostLoadReader::read_processors(agents::HostLoad& load, const std::set<int>
   busy_before_ = ticks.busy;
   all_before_ = ticks.all;
   load.cores = static_cast<int>(processors.size());
-  std::istringstream average(text_of("/proc/loadavg"));
-  average >> load.load;
-  load.load = std::isfinite(load.load) ? std::max(0.0, load.load) : 0;
+  load.load = rare_.load;
 }
 
-void HostLoadReader::read_limited(agents::HostLoad& load, const CgroupLimits& limits) {
-  const double cores = limits.millicores * 1e-3;
+// `is_new`: the usage has just been read.
+void HostLoadReader::read_limited(agents::HostLoad& load, bool is_new) {
+  const double cores = rare_.limits.millicores * 1e-3;
   load.cores = std::max(1, static_cast<int>(std::ceil(cores)));
-  if (limits.cpu_microseconds == 0) return;
-  const Usage usage{limits.cpu_microseconds, load.now_ns};
-  const std::optional<Usage> before = std::exchange(usage_before_, usage);
-  load.busy = 0;
-  if (!before || usage.at_ns <= before->at_ns || usage.microseconds < before->microseconds) return;
-  const double used = static_cast<double>(usage.microseconds - before->microseconds) * 1e3;
-  load.busy = std::min(1.0, used / (cores * static_cast<double>(usage.at_ns - before->at_ns)));
+  if (rare_.limits.cpu_microseconds == 0) return;
+  if (is_new) {
+    const Usage usage{rare_.limits.cpu_microseconds, load.now_ns};
+    const Usage before = std::exchange(usage_before_, usage).value_or(usage);
+    rare_.busy = 0;
+    if (usage.at_ns > before.at_ns && usage.microseconds >= before.microseconds) {
+      const double used = static_cast<double>(usage.microseconds - before.microseconds) * 1e3;
+      rare_.busy = std::min(1.0, used / (cores * static_cast<double>(usage.at_ns - before.at_ns)));
+    }
+  }
+  load.busy = rare_.busy;
 }
 
-void HostLoadReader::read_memory(agents::HostLoad& load, const CgroupLimits& limits) const {
-  const MachineMemory memory = machine_memory(root_);
+void HostLoadReader::read_memory(agents::HostLoad& load) const {
+  const MachineMemory& memory = rare_.memory;
   load.memory_bytes = memory.installed;
   load.memory_used = memory.installed - std::min(memory.installed, memory.available);
-  if (limits.memory == 0 || limits.memory >= load.memory_bytes) return;
-  load.memory_bytes = limits.memory;
-  load.memory_used = limits.memory_used;
+  if (rare_.limits.memory == 0 || rare_.limits.memory >= load.memory_bytes) return;
+  load.memory_bytes = rare_.limits.memory;
+  load.memory_used = rare_.limits.memory_used;
 }
 
-// Of this machine, also in tests. The kernel may have many connections to tell of.
-void HostLoadReader::read_speeds(agents::HostLoad& load) {
-  if (!speeds_.at_ns || load.now_ns >= *speeds_.at_ns + kBetweenSpeeds) {
-    speeds_.last = speeds_.traffic.speeds(tcp_connections(), cards_by_address(), load.now_ns);
-    speeds_.at_ns = load.now_ns;
-  }
-  const auto& speeds = speeds_.last;
-  for (agents::HostLoad::Card& card : load.cards)
-    if (const auto found = speeds.find(card.name); found != speeds.end())
-      card.speed = found->second.bytes_per_second;
+// A pair of virtual cards has no speed of its own; the kernel says 10 Gbit/s.
+double HostLoadReader::limit_of_card(const std::string& name) const {
+  std::error_code none;
+  if (std::filesystem::exists(root_ + "/sys/devices/virtual/net/" + name, none)) return 0;
+  const auto megabits = number_from<double>(first_word(text_of("/sys/class/net/" + name + "/speed")));
+  return megabits && *megabits > 0 ? *megabits * kBytesPerMegabit : 0;
 }
 
-void HostLoadReader::read_cards(agents::HostLoad& load) const {
+void HostLoadReader::read_cards(agents::HostLoad& load) {
   std::istringstream lines(text_of("/proc/net/dev"));
   for (std::string line; std::getline(lines, line) && load.cards.size() < agents::kMostCards;) {
     const std::size_t colon = line.find(':');
@@ -142,12 +152,11 @@ void HostLoadReader::read_cards(agents::HostLoad& load) const {
     if (!numbers) continue;
     card.received_bytes = columns[0];
     card.sent_bytes = columns[8];
-    const std::string folder = "/sys/class/net/" + card.name;
-    std::error_code none;
-    // A pair of virtual cards has no speed of its own; the kernel says 10 Gbit/s.
-    const bool is_virtual = std::filesystem::exists(root_ + "/sys/devices/virtual/net/" + card.name, none);
-    const auto megabits = number_from<double>(first_word(text_of(folder + "/speed")));
-    if (!is_virtual && megabits && *megabits > 0) card.limit = *megabits * kBytesPerMegabit;
+    const auto [limit, is_new] = rare_.card_limits.try_emplace(card.name);
+    if (is_new) limit->second = limit_of_card(card.name);
+    card.limit = limit->second;
+    if (const auto found = rare_.speeds.find(card.name); found != rare_.speeds.end())
+      card.speed = found->second.bytes_per_second;
     load.cards.push_back(std::move(card));
   }
 }

@@ -11,6 +11,7 @@
 #include "launcher/protocol/observation.h"
 #include "launcher/system/card_traffic.h"
 #include "launcher/system/cgroup_limits.h"
+#include "launcher/system/machine.h"
 
 namespace rueda {
 
@@ -23,17 +24,19 @@ class HostLoadReader {
 
   // `busy` counts from the call before, the first time from the start of the machine. It is the share of
   // those processors that this process may use. Where its control group may use less than these, it is the
-  // share of that, and the first time 0.
+  // share of that, and the first time 0. Memory, load, limits and speeds of cards are at most a second
+  // old.
   agents::HostLoad read();
   // The same, of these processors and at this time.
   agents::HostLoad read(const std::set<int>& processors, std::int64_t now_ns);
 
  private:
+  void read_rare(std::int64_t now_ns);
   void read_processors(agents::HostLoad& load, const std::set<int>& processors);
-  void read_limited(agents::HostLoad& load, const CgroupLimits& limits);
-  void read_memory(agents::HostLoad& load, const CgroupLimits& limits) const;
-  void read_cards(agents::HostLoad& load) const;
-  void read_speeds(agents::HostLoad& load);
+  void read_limited(agents::HostLoad& load, bool is_new);
+  void read_memory(agents::HostLoad& load) const;
+  void read_cards(agents::HostLoad& load);
+  double limit_of_card(const std::string& name) const;  // bytes per second; 0: none
   std::string text_of(const std::string& path) const;
 
   const std::string root_;
@@ -45,12 +48,18 @@ class HostLoadReader {
     std::int64_t at_ns = 0;
   };
   std::optional<Usage> usage_before_;
-  struct CardSpeeds {
-    CardTraffic traffic;
-    std::map<std::string, CardTraffic::Speed> last{};  // by card
+  CardTraffic traffic_;
+  // Read once a second, since it takes most of the time.
+  struct Rare {
     std::optional<std::int64_t> at_ns{};
+    CgroupLimits limits{};
+    double busy = 0;  // of the control group's limit
+    MachineMemory memory{};
+    double load = 0;
+    std::map<std::string, double> card_limits{};  // by card
+    std::map<std::string, CardTraffic::Speed> speeds{};
   };
-  CardSpeeds speeds_;
+  Rare rare_;
 };
 
 }  // namespace rueda

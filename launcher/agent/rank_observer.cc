@@ -15,6 +15,7 @@ namespace {
 
 constexpr auto kBetweenStates = std::chrono::seconds(1);  // of a rank without news
 constexpr auto kBetweenPlans = std::chrono::seconds(1);   // they are counted all the time
+constexpr auto kBetweenUsages = std::chrono::seconds(1);  // files of the system
 
 std::int64_t nanoseconds(RankObserver::Time time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -53,7 +54,8 @@ void RankObserver::look(pid_t process, Time now) {
   if (has_more()) return;  // ruedarun has not taken the news before
   state_.rank = rank_;
   state_.now_ns = nanoseconds(now);
-  if (process != 0) {
+  if (process != 0 && (!usage_read_at_ || now >= *usage_read_at_ + kBetweenUsages)) {
+    usage_read_at_ = now;
     state_.resident_bytes = resident_bytes_of(process);
     state_.cpu_seconds = cpu_seconds_of(process);
   }

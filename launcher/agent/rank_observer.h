@@ -55,8 +55,9 @@ class RankObserver {
     std::optional<Time> at;
   };
   ToldPlans told_plans_;
-  bool is_new_ = false;          // the state
-  std::optional<Time> told_at_;  // the last time
+  bool is_new_ = false;                // the state
+  std::optional<Time> usage_read_at_;  // of its process
+  std::optional<Time> told_at_;        // the last time
 };
 
 }  // namespace rueda

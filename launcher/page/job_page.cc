@@ -27,6 +27,7 @@ constexpr auto kBetweenReports = 500ms;  // for a report that nobody looks at
 constexpr auto kLinger = 3s;             // somebody may look again
 constexpr auto kUntilData = 1s;          // a status waits for agents so long
 constexpr auto kFarewell = 500ms;        // for those who watch the end
+constexpr auto kBetweenAnswers = 50ms;   // of a status: whoever asks all the time leaves the loop its own
 
 std::string event(const char* name, const nlohmann::json& data) {
   return fmt::format("event: {}\ndata: {}\n\n", name,
@@ -234,15 +235,23 @@ void JobPage::act(Clock::time_point now, bool is_asked) {
     feed_.give_snapshot(event("job", view_.job()) + event("update", view_.everything(now)));
   }
   const bool is_fresh = has_fresh_data(now);
-  if (is_fresh && (wanted.wants(Inquiry::status) || wanted.wants(Inquiry::metrics))) {
-    publish(now);
-    if (wanted.wants(Inquiry::status))
-      feed_.answer(Inquiry::status,
-                   view_.status(now).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    if (wanted.wants(Inquiry::metrics)) feed_.answer(Inquiry::metrics, view_.metrics());
-  }
+  if (is_fresh && (wanted.wants(Inquiry::status) || wanted.wants(Inquiry::metrics))) give_status(wanted, now);
   actions_.act(feed_, wanted, is_fresh, now);
   if (now >= watch_->until) end_watch(now);
+}
+
+void JobPage::give_status(const EventFeed::Wanted& wanted, Clock::time_point now) {
+  const Clock::time_point next = watch_->answered + kBetweenAnswers;
+  if (now < next) {
+    due_ = std::min(*due_, next);
+    return;
+  }
+  watch_->answered = now;
+  publish(now);
+  if (wanted.wants(Inquiry::status))
+    feed_.answer(Inquiry::status,
+                 view_.status(now).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (wanted.wants(Inquiry::metrics)) feed_.answer(Inquiry::metrics, view_.metrics());
 }
 
 void JobPage::finish(int exit_status) {

@@ -72,14 +72,16 @@ class JobPage {
   void begin_watch(Clock::time_point now, bool is_for_report);
   void end_watch(Clock::time_point now);
   void publish(Clock::time_point now);
+  void give_status(const EventFeed::Wanted& wanted, Clock::time_point now);
   bool has_fresh_data(Clock::time_point now) const;
 
   // Since somebody watches.
   struct Watch {
     Clock::time_point since{};
-    Clock::time_point until{};   // nobody does any more: then it ends
-    std::size_t heard = 0;       // loads of hosts
-    bool is_for_report = false;  // nobody else does
+    Clock::time_point until{};     // nobody does any more: then it ends
+    Clock::time_point answered{};  // the last status
+    std::size_t heard = 0;         // loads of hosts
+    bool is_for_report = false;    // nobody else does
     std::chrono::milliseconds interval() const;
   };
   // The page as a file.

@@ -5,27 +5,15 @@
 
 #include <utility>
 
+#include "launcher/protocol/bounded_values.h"
+
 namespace rueda::agents {
 namespace {
 
 constexpr std::size_t kLongestName = 256;
 constexpr std::size_t kLongestWords = 1024;
 constexpr std::size_t kLongestPath = 4096;
-constexpr std::int32_t kMostRanks = 1 << 20;
 
-std::string get_text(Reader& reader, std::size_t longest) {
-  std::string text = reader.get_string();
-  if (text.size() > longest) reader.fail();
-  return text;
-}
-
-std::int32_t get_number(Reader& reader, std::int32_t least, std::int32_t most = INT32_MAX) {
-  const auto value = reader.get<std::int32_t>();
-  if (value < least || value > most) reader.fail();
-  return value;
-}
-
-std::int32_t get_rank(Reader& reader) { return get_number(reader, 0, kMostRanks - 1); }
 std::int32_t get_signal(Reader& reader) { return get_number(reader, 1, NSIG - 1); }
 bool get_flag(Reader& reader) { return get_number(reader, 0, 1) == 1; }
 void put_flag(Writer& writer, bool flag) { writer.put(std::int32_t{flag}); }

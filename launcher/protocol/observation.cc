@@ -6,34 +6,22 @@
 #include <optional>
 
 #include "core/base/operation_traits.h"
+#include "launcher/protocol/bounded_values.h"
 
 namespace rueda::agents {
 namespace {
 
 constexpr std::uint32_t kMostMilliseconds = 3'600'000;
-constexpr std::int32_t kMostRanks = 1 << 20;
 constexpr std::int32_t kMostCores = 1 << 16;
 constexpr std::size_t kLongestCard = 64, kLongestGpu = 64, kGpuBytes = 25;
 constexpr std::size_t kSpanBytes = 25, kPointBytes = 16, kRouteBytes = 68;
 constexpr std::uint8_t kLargestClass = 63;
-
-std::string get_name(Reader& reader, std::size_t longest) {
-  std::string name = reader.get_string();
-  if (name.size() > longest) reader.fail();
-  return name;
-}
 
 // A number that is finite and not negative.
 double get_amount(Reader& reader) {
   const auto amount = reader.get<double>();
   if (!std::isfinite(amount) || amount < 0) reader.fail();
   return amount;
-}
-
-std::int32_t get_up_to(Reader& reader, std::int32_t most) {
-  const auto number = reader.get<std::int32_t>();
-  if (number < 0 || number > most) reader.fail();
-  return number;
 }
 
 Phase get_phase(Reader& reader) {
@@ -68,7 +56,7 @@ PlanSettings get_settings(Reader& reader) {
   if (is_tuned > 1) reader.fail();
   settings.is_tuned = is_tuned == 1;
   settings.tuner_samples = reader.get<std::uint64_t>();
-  settings.tuner_words = get_name(reader, TrainingPage::kVerdictBytes);
+  settings.tuner_words = get_text(reader, TrainingPage::kVerdictBytes);
   return settings;
 }
 
@@ -98,9 +86,9 @@ CountedRoute get_route(Reader& reader) {
   route.kind.size_class = reader.get<std::uint8_t>();
   if (route.number >= TrainingPage::kRoutes || ends_on_device > 1 || route.kind.size_class > kLargestClass)
     reader.fail();
-  route.kind.backend = get_name(reader, TrainingPage::kBackendBytes);
-  route.kind.inside = get_name(reader, TrainingPage::kInsideBytes);
-  route.kind.between = get_name(reader, TrainingPage::kBetweenBytes);
+  route.kind.backend = get_text(reader, TrainingPage::kBackendBytes);
+  route.kind.inside = get_text(reader, TrainingPage::kInsideBytes);
+  route.kind.between = get_text(reader, TrainingPage::kBetweenBytes);
   RouteCount& count = route.count;
   for (std::uint64_t* number : {&count.plans, &count.tensors, &count.bytes, &count.nanoseconds,
                                 &count.fastest, &count.predicted_plans, &count.predicted})
@@ -141,7 +129,7 @@ void put_training(Writer& writer, const Observed& message) {
 
 Observed::Curve get_curve(Reader& reader) {
   Observed::Curve curve;
-  curve.tag = get_name(reader, TrainingPage::kTagBytes);
+  curve.tag = get_text(reader, TrainingPage::kTagBytes);
   curve.points = reader.get_list<Observed::Point>(kPointBytes, [](Reader& from) {
     const auto step = from.get<std::uint64_t>();
     return Observed::Point{step, from.get<double>()};
@@ -159,8 +147,8 @@ void get_training(Reader& reader, Observed& message) {
   message.spans = reader.get_list<Observed::Span>(kSpanBytes, get_span);
   message.curves = reader.get_list<Observed::Curve>(2, get_curve);
   message.settings = get_settings(reader);
-  message.failure = get_name(reader, TrainingPage::kFailureBytes);
-  message.stall = get_name(reader, TrainingPage::kStallBytes);
+  message.failure = get_text(reader, TrainingPage::kFailureBytes);
+  message.stall = get_text(reader, TrainingPage::kStallBytes);
   message.plans_uncounted = reader.get<std::uint64_t>();
   message.routes = reader.get_list<CountedRoute>(kRouteBytes, get_route);
   std::size_t points = 0;
@@ -172,7 +160,7 @@ void get_training(Reader& reader, Observed& message) {
 
 GpuLoad get_gpu(Reader& reader) {
   GpuLoad gpu;
-  gpu.name = get_name(reader, kLongestGpu);
+  gpu.name = get_text(reader, kLongestGpu);
   gpu.busy_percent = reader.get<std::int32_t>();
   gpu.celsius = reader.get<std::int32_t>();
   if (gpu.busy_percent < GpuLoad::kUnknown || gpu.busy_percent > 100 || gpu.celsius < GpuLoad::kUnknown)
@@ -200,12 +188,12 @@ void write(Writer& writer, const Observed& message) {
   if (message.has_training) put_training(writer, message);
 }
 void read(Reader& reader, Observed& message) {
-  message.rank = get_up_to(reader, kMostRanks - 1);
+  message.rank = get_rank(reader);
   message.now_ns = reader.get<std::int64_t>();
   message.clock_offset_ns = reader.get<std::int64_t>();
   message.resident_bytes = reader.get<std::uint64_t>();
   message.cpu_seconds = get_amount(reader);
-  message.has_training = get_up_to(reader, 1) == 1;
+  message.has_training = get_number(reader, 0, 1) == 1;
   if (message.has_training) get_training(reader, message);
 }
 
@@ -235,14 +223,14 @@ void write(Writer& writer, const HostLoad& message) {
 }
 void read(Reader& reader, HostLoad& message) {
   message.now_ns = reader.get<std::int64_t>();
-  message.cores = get_up_to(reader, kMostCores);
+  message.cores = get_number(reader, 0, kMostCores);
   message.busy = get_amount(reader);
   message.memory_bytes = reader.get<std::uint64_t>();
   message.memory_used = reader.get<std::uint64_t>();
   message.load = get_amount(reader);
   message.cards = reader.get_list<HostLoad::Card>(25, [](Reader& from) {
     HostLoad::Card card;
-    card.name = get_name(from, kLongestCard);
+    card.name = get_text(from, kLongestCard);
     card.sent_bytes = from.get<std::uint64_t>();
     card.received_bytes = from.get<std::uint64_t>();
     card.limit = get_amount(from);

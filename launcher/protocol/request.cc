@@ -7,19 +7,9 @@
 #include <utility>
 
 #include "core/base/number.h"
+#include "launcher/protocol/bounded_values.h"
 
 namespace rueda::agents {
-namespace {
-
-constexpr std::int32_t kMostRanks = 1 << 20;
-
-std::string get_text(Reader& reader, std::size_t longest) {
-  std::string text = reader.get_string();
-  if (text.size() > longest) reader.fail();
-  return text;
-}
-
-}  // namespace
 
 std::string timeline_request_text(const TimelineRequest& request) {
   return fmt::format("{} {} {}", request.first, request.last, request.path);
@@ -64,18 +54,15 @@ void write(Writer& writer, const AnswerPart& message) {
 
 void read(Reader& reader, AnswerPart& message) {
   message.number = reader.get<std::uint32_t>();
-  message.rank = reader.get<std::int32_t>();
+  message.rank = get_rank(reader);
   const auto last = reader.get<std::uint8_t>();
-  if (message.rank < 0 || message.rank >= kMostRanks || last > 1) reader.fail();
+  if (last > 1) reader.fail();
   message.is_last = last == 1;
   message.bytes = get_text(reader, kLongestPart);
 }
 
 void write(Writer& writer, const Stalled& message) { writer.put(message.rank); }
 
-void read(Reader& reader, Stalled& message) {
-  message.rank = reader.get<std::int32_t>();
-  if (message.rank < 0 || message.rank >= kMostRanks) reader.fail();
-}
+void read(Reader& reader, Stalled& message) { message.rank = get_rank(reader); }
 
 }  // namespace rueda::agents

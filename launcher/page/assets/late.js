@@ -55,11 +55,12 @@ export class Late {
     byId("late").classList.remove("found");
   }
 
+  // Moments move away from now when nothing else is new, too.
   update({ late, now }) {
-    if (!late) return;
-    this.late = late;
     this.now = now;
-    if (late.ranks.length === 0) return this.fresh();  // of another generation
+    this.late = late ?? this.late;
+    if (!this.late) return;
+    if (this.late.ranks.length === 0) return this.fresh();  // of another generation
     if (this.showsAll && performance.now() < (this.shownAt ?? 0) + kPause) return;
     this.show();
   }

@@ -73,12 +73,13 @@ TEST(HostLoad, BusyIsOfTheQuotaOfTheControlGroup) {
   machine.put("/proc/stat", "cpu 400 0 0 0 0 0 0 0\n");
   EXPECT_EQ(reader.read(processors, 7'000'000'000).busy, 0);
   machine.put("/sys/fs/cgroup/job/cpu.stat", "usage_usec 5300000\nuser_usec 1\n");
-  const agents::HostLoad load = reader.read(processors, 7'400'000'000);
-  EXPECT_NEAR(load.busy, 0.3 / (1.5 * 0.4), 1e-9);
+  const agents::HostLoad load = reader.read(processors, 8'200'000'000);
+  EXPECT_NEAR(load.busy, 0.3 / (1.5 * 1.2), 1e-9);
   EXPECT_EQ(load.cores, 2);
+  EXPECT_EQ(reader.read(processors, 8'400'000'000).busy, load.busy) << "read once a second";
   machine.put("/sys/fs/cgroup/job/cpu.max", "max 100000\n");
   machine.put("/proc/stat", "cpu 500 0 0 0 0 0 0 0\n");
-  EXPECT_EQ(reader.read(processors, 8'000'000'000).busy, 1) << "there is no limit any more";
+  EXPECT_EQ(reader.read(processors, 9'200'000'000).busy, 1) << "there is no limit any more";
 }
 
 TEST(HostLoad, ALimitOfTheControlGroupIsTheMemory) {
@@ -94,6 +95,25 @@ TEST(HostLoad, ALimitOfTheControlGroupIsTheMemory) {
   EXPECT_EQ(load.memory_used, 2'000'000);
   machine.put("/sys/fs/cgroup/job/memory.max", "max\n");
   EXPECT_EQ(HostLoadReader(machine.root).read().memory_bytes, 8000 << 10);
+}
+
+TEST(HostLoad, FilesThatChangeRarelyAreReadOnceASecond) {
+  const Machine machine;
+  HostLoadReader reader(machine.root);
+  machine.put("/proc/net/dev", "eth0: 100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0\n");
+  machine.put("/proc/meminfo", "MemTotal: 8000 kB\nMemAvailable: 3000 kB\n");
+  machine.put("/sys/class/net/eth0/speed", "1000\n");
+  EXPECT_EQ(reader.read({0}, 0).cards.at(0).limit, 125e6);
+  machine.put("/proc/net/dev", "eth0: 300 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0\n");
+  machine.put("/proc/meminfo", "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n");
+  machine.put("/sys/class/net/eth0/speed", "100\n");
+  const agents::HostLoad soon = reader.read({0}, 999'999'999);
+  EXPECT_EQ(soon.cards.at(0).limit, 125e6);
+  EXPECT_EQ(soon.cards.at(0).received_bytes, 300);
+  EXPECT_EQ(soon.memory_used, 5000 << 10);
+  const agents::HostLoad later = reader.read({0}, 1'000'000'000);
+  EXPECT_EQ(later.cards.at(0).limit, 12.5e6);
+  EXPECT_EQ(later.memory_used, 7000 << 10);
 }
 
 TEST(HostLoad, CardsHaveBytesAndWhereKnownALimit) {
