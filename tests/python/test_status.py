@@ -64,3 +64,13 @@ def test_a_job_that_does_not_answer_is_named():
             assert f"the job of process {frozen.process.pid} does not answer" in said.stderr and other.token in said.stdout
         finally:
             os.kill(frozen.process.pid, signal.SIGCONT)
+
+
+def test_whoever_asks_in_a_loop_leaves_ruedarun_its_time():
+    with Job(1, "sleep", 30) as job:
+        job.get("/status").read()
+        began, answers = time.monotonic(), 0
+        while time.monotonic() < began + 1:
+            assert job.get("/status").read()
+            answers += 1
+        assert answers <= 25, "20 a second, and the one before"
