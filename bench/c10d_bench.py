@@ -155,7 +155,7 @@ class BareCalls(Calls):
     def broadcast(self):
         self.start.together()
         if self.rank != 0:
-            self.whole.copy_(self.inputs[0])
+            self.whole.copy_(self.inputs[0][:self.whole.numel()])
         self.start.together()
 
     def all_gather_into_tensor(self):
@@ -179,7 +179,7 @@ class BareCalls(Calls):
         for source in (0, 1):
             self.start.together()
             if self.rank == 1 - source:
-                self.whole.copy_(self.inputs[source])
+                self.whole.copy_(self.inputs[source][:self.whole.numel()])
         self.start.together()
 
 
