@@ -17,7 +17,7 @@
 namespace rueda {
 namespace {
 
-std::string fresh_token() {
+std::string fresh_secret() {
   start_libsodium();
   std::array<std::byte, 16> bytes{};
   ::randombytes_buf(bytes.data(), bytes.size());
@@ -40,10 +40,18 @@ std::string_view without_port(std::string_view host) {
   return has_port ? host.substr(0, colon) : host;
 }
 
+bool are_equal(std::string_view text, const std::string& secret) {
+  return text.size() == secret.size() && ::sodium_memcmp(text.data(), secret.data(), secret.size()) == 0;
+}
+
 }  // namespace
 
 PageAccess::PageAccess(std::string host, int port, std::string machine)
-    : host_(std::move(host)), port_(port), machine_(std::move(machine)), token_(fresh_token()) {}
+    : host_(std::move(host)),
+      port_(port),
+      machine_(std::move(machine)),
+      token_(fresh_secret()),
+      cookie_secret_(fresh_secret()) {}
 
 std::string PageAccess::url() const {
   const bool is_v6 = host_.find(':') != std::string::npos;
@@ -56,7 +64,7 @@ std::string PageAccess::url() const {
 std::string PageAccess::cookie_name() const { return fmt::format("rueda-{}", port_); }
 
 std::string PageAccess::cookie() const {
-  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(), token_);
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(), cookie_secret_);
 }
 
 // A number cannot be pointed elsewhere. The port may be another one: of a tunnel of ssh.
@@ -65,15 +73,11 @@ bool PageAccess::is_own(std::string_view host) const {
   return name == "localhost" || name == host_ || name == machine_ || is_number_address(name);
 }
 
-bool PageAccess::is_token(std::string_view text) const {
-  return text.size() == token_.size() && ::sodium_memcmp(text.data(), token_.data(), token_.size()) == 0;
-}
-
 PageAccess::Verdict PageAccess::judge(const Heads& heads) const {
   if (!is_own(heads.host)) return Verdict::wrong_origin;
   if ((heads.acts || !heads.origin.empty()) && heads.origin != "http://" + heads.host)
     return Verdict::wrong_origin;
-  if (is_token(heads.token)) return Verdict::allowed;
+  if (are_equal(heads.token, token_)) return Verdict::allowed;
   if (heads.acts) return Verdict::no_token;
   const std::string begin = cookie_name() + "=";
   for (std::string_view rest = heads.cookie; !rest.empty();) {
@@ -81,7 +85,8 @@ PageAccess::Verdict PageAccess::judge(const Heads& heads) const {
     std::string_view one = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     while (one.starts_with(' ')) one.remove_prefix(1);
-    if (one.starts_with(begin) && is_token(one.substr(begin.size()))) return Verdict::allowed;
+    if (one.starts_with(begin) && are_equal(one.substr(begin.size()), cookie_secret_))
+      return Verdict::allowed;
   }
   return Verdict::no_token;
 }

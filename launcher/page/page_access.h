@@ -19,7 +19,7 @@ class PageAccess {
 
   const std::string& token() const { return token_; }
   std::string url() const;
-  // Of a browser that has opened the page.
+  // Of a browser that has opened the page. With it one may read.
   std::string cookie() const;
 
   struct Heads {
@@ -32,13 +32,13 @@ class PageAccess {
 
  private:
   bool is_own(std::string_view host) const;
-  bool is_token(std::string_view text) const;
   std::string cookie_name() const;
 
   std::string host_;
   int port_;
   std::string machine_;
-  std::string token_;  // 32 hexadecimal digits
+  // 32 hexadecimal digits each. Servers of other ports see the cookie: it lets nobody act.
+  std::string token_, cookie_secret_;
 };
 
 }  // namespace rueda

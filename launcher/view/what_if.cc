@@ -9,7 +9,7 @@ namespace rueda {
 namespace {
 
 constexpr std::size_t kMostParts = 1 << 16;  // of the steps that are replayed
-constexpr std::size_t kLeastSteps = 25, kMostSteps = 500;
+constexpr std::size_t kMostSteps = 500;
 
 double own_time(const CommonWait& wait, std::size_t rank) {
   const WaitPart& part = wait.parts[rank];
@@ -55,7 +55,7 @@ WhatIf without_lateness(const std::deque<CommonWait>& waits, int rank, std::uint
   if (waits.empty()) return {rank, 0};
   const auto since = std::ranges::lower_bound(waits, since_step, {}, &CommonWait::step);
   const std::size_t most = std::clamp(kMostParts / waits.back().parts.size(), kRecentSteps, kMostSteps);
-  const std::size_t steps = std::clamp(static_cast<std::size_t>(waits.end() - since), kLeastSteps, most);
+  const std::size_t steps = std::clamp(static_cast<std::size_t>(waits.end() - since), kRecentSteps, most);
   const std::size_t first = first_of_last_steps(waits, steps);
   const double before = replay(waits, first, -1), after = replay(waits, first, rank);
   return {rank, before > 0 && after > 0 ? 100 * (before / after - 1) : 0};

@@ -15,9 +15,9 @@ struct WhatIf {
   double faster_percent = 0;  // more steps in the same time
 };
 
-// Replays the steps since `since_step`, but 25 at least, since pauses may be rare, and 500 at most. Each rank
-// does its own work, arrives, waits for the last one, and goes on after its moves. A second time the own
-// times of `rank` are the medians of the others'. Pure.
+// Replays the steps since `since_step`, but 100 at least and 500 at most: pauses may be rare. Each rank does
+// its own work, arrives, waits for the last one, and goes on after its moves. A second time the own times of
+// `rank` are the medians of the others'. Pure.
 WhatIf without_lateness(const std::deque<CommonWait>& waits, int rank, std::uint64_t since_step);
 
 }  // namespace rueda

@@ -22,13 +22,17 @@ TEST(PageAccess, TokenOrCookieOpensThePage) {
   const auto judge = [&](const std::string& token, const std::string& cookie) {
     return access.judge({.host = "127.0.0.1:8080", .origin = "", .cookie = cookie, .token = token});
   };
+  const std::string cookie = access.cookie().substr(0, access.cookie().find(';'));
+  const std::string secret = cookie.substr(cookie.find('=') + 1);
   EXPECT_EQ(judge(access.token(), ""), Verdict::allowed);
-  EXPECT_EQ(judge("", "rueda-8080=" + access.token()), Verdict::allowed);
-  EXPECT_EQ(judge("", "a=b; rueda-8080=" + access.token() + "; c=d"), Verdict::allowed);
+  EXPECT_EQ(judge("", cookie), Verdict::allowed);
+  EXPECT_EQ(judge("", "a=b; " + cookie + "; c=d"), Verdict::allowed);
+  EXPECT_EQ(judge(secret, ""), Verdict::no_token) << "servers of other ports see it";
+  EXPECT_EQ(judge("", "rueda-8080=" + access.token()), Verdict::no_token);
   EXPECT_EQ(judge("", ""), Verdict::no_token);
   EXPECT_EQ(judge(access.token().substr(1), ""), Verdict::no_token);
-  EXPECT_EQ(judge("", "rueda-8081=" + access.token()), Verdict::no_token);
-  EXPECT_EQ(judge("", "rueda-8080=x" + access.token()), Verdict::no_token);
+  EXPECT_EQ(judge("", "rueda-8081=" + secret), Verdict::no_token);
+  EXPECT_EQ(judge("", "rueda-8080=x" + secret), Verdict::no_token);
   EXPECT_EQ(judge("", ";;=;rueda-8080"), Verdict::no_token);
   EXPECT_NE(access.cookie().find("HttpOnly; SameSite=Strict"), std::string::npos);
 }

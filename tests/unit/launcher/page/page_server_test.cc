@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -213,10 +212,14 @@ TEST_F(PageServerTest, OnlyThePageItselfActs) {
       feed_.answer(Inquiry::stop, "{}");
     }
   });
-  const auto status = [&](std::string text, const std::string& heads) {
+  const auto begin_request = [&](std::string text, const std::string& heads) {
     text.insert(text.size() - 2, heads);
-    const Descriptor client = connect();
+    Descriptor client = connect();
     say(client, text);
+    return client;
+  };
+  const auto status = [&](const std::string& text, const std::string& heads) {
+    const Descriptor client = begin_request(text, heads);
     std::array<char, 16> head{};
     EXPECT_EQ(::recv(client.number(), head.data(), 12, MSG_WAITALL), 12);
     return std::stoi(std::string(head.data() + 9, 3));
@@ -229,8 +232,11 @@ TEST_F(PageServerTest, OnlyThePageItselfActs) {
   EXPECT_EQ(status(post, none + "Origin: null\r\n"), 403);
   const std::string stranger = "POST /stop HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(status(stranger, none + "Origin: http://localhost\r\n"), 401) << "no token";
-  const std::string url = server_->url();
-  const std::string cookie = fmt::format("Cookie: rueda-{}={}\r\n", port_, url.substr(url.find('=') + 1));
+  std::string page(1024, ' ');
+  const Descriptor client = begin_request(request("/"), "");
+  ASSERT_EQ(::recv(client.number(), page.data(), page.size(), MSG_WAITALL), 1024);
+  const std::size_t set = page.find("Set-Cookie: ") + 12;
+  const std::string cookie = "Cookie: " + page.substr(set, page.find(';', set) - set) + "\r\n";
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", cookie), 200);
   EXPECT_EQ(status(stranger, none + cookie + "Origin: http://localhost\r\n"), 401)
       << "servers of other ports get the cookie, too";
