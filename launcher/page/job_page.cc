@@ -260,7 +260,8 @@ void JobPage::finish(int exit_status) {
   view_.job_ended(exit_status, now);
   report_.ended = now;
   if (watch_) {
-    act(now, true);  // it may end the watch
+    watch_->answered = {};  // the last one who asks has no later moment
+    act(now, true);         // it may end the watch
     if (watch_) publish(now);
     feed_.finish(now + kFarewell);
   }
