@@ -70,12 +70,10 @@ agents::HostLoad HostLoadReader::read() {
 agents::HostLoad HostLoadReader::read(const std::set<int>& processors, std::int64_t now_ns) {
   agents::HostLoad load;
   load.now_ns = now_ns;
-  const bool reads_all = !rare_.at_ns || now_ns >= *rare_.at_ns + kBetweenRareReadings;
-  if (reads_all) read_rare(now_ns);
+  if (!rare_.at_ns || now_ns >= *rare_.at_ns + kBetweenRareReadings) read_rare(now_ns);
   read_processors(load, processors);
-  if (rare_.limits.millicores > 0 && rare_.limits.millicores < 1000 * load.cores)
-    read_limited(load, reads_all);
-  read_memory(load);
+  if (rare_.limits.millicores > 0 && rare_.limits.millicores < 1000 * load.cores) show_limited(load);
+  show_memory(load);
   read_cards(load);
   return load;
 }
@@ -84,6 +82,7 @@ agents::HostLoad HostLoadReader::read(const std::set<int>& processors, std::int6
 void HostLoadReader::read_rare(std::int64_t now_ns) {
   rare_.at_ns = now_ns;
   rare_.limits = own_limits(root_);
+  rare_.busy = busy_of_limit(now_ns);
   rare_.memory = machine_memory(root_);
   rare_.load = number_from<double>(first_word(text_of("/proc/loadavg"))).value_or(0);
   rare_.load = std::isfinite(rare_.load) ? std::max(0.0, rare_.load) : 0;
@@ -104,24 +103,23 @@ void HostLoadReader::read_processors(agents::HostLoad& load, const std::set<int>
   load.load = rare_.load;
 }
 
-// `is_new`: the usage has just been read.
-void HostLoadReader::read_limited(agents::HostLoad& load, bool is_new) {
+// Since the reading before.
+double HostLoadReader::busy_of_limit(std::int64_t now_ns) {
+  const Usage usage{rare_.limits.cpu_microseconds, now_ns};
+  const Usage before = std::exchange(usage_before_, usage).value_or(usage);
+  if (rare_.limits.millicores == 0 || before.microseconds == 0) return 0;
+  if (usage.at_ns <= before.at_ns || usage.microseconds < before.microseconds) return 0;
+  const double used = static_cast<double>(usage.microseconds - before.microseconds) * 1e3;
   const double cores = rare_.limits.millicores * 1e-3;
-  load.cores = std::max(1, static_cast<int>(std::ceil(cores)));
-  if (rare_.limits.cpu_microseconds == 0) return;
-  if (is_new) {
-    const Usage usage{rare_.limits.cpu_microseconds, load.now_ns};
-    const Usage before = std::exchange(usage_before_, usage).value_or(usage);
-    rare_.busy = 0;
-    if (usage.at_ns > before.at_ns && usage.microseconds >= before.microseconds) {
-      const double used = static_cast<double>(usage.microseconds - before.microseconds) * 1e3;
-      rare_.busy = std::min(1.0, used / (cores * static_cast<double>(usage.at_ns - before.at_ns)));
-    }
-  }
-  load.busy = rare_.busy;
+  return std::min(1.0, used / (cores * static_cast<double>(usage.at_ns - before.at_ns)));
 }
 
-void HostLoadReader::read_memory(agents::HostLoad& load) const {
+void HostLoadReader::show_limited(agents::HostLoad& load) const {
+  load.cores = std::max(1, static_cast<int>(std::ceil(rare_.limits.millicores * 1e-3)));
+  if (rare_.limits.cpu_microseconds > 0) load.busy = rare_.busy;
+}
+
+void HostLoadReader::show_memory(agents::HostLoad& load) const {
   const MachineMemory& memory = rare_.memory;
   load.memory_bytes = memory.installed;
   load.memory_used = memory.installed - std::min(memory.installed, memory.available);

@@ -33,8 +33,9 @@ class HostLoadReader {
  private:
   void read_rare(std::int64_t now_ns);
   void read_processors(agents::HostLoad& load, const std::set<int>& processors);
-  void read_limited(agents::HostLoad& load, bool is_new);
-  void read_memory(agents::HostLoad& load) const;
+  double busy_of_limit(std::int64_t now_ns);
+  void show_limited(agents::HostLoad& load) const;
+  void show_memory(agents::HostLoad& load) const;
   void read_cards(agents::HostLoad& load);
   double limit_of_card(const std::string& name) const;  // bytes per second; 0: none
   std::string text_of(const std::string& path) const;

@@ -19,7 +19,7 @@ class PageAccess {
 
   const std::string& token() const { return token_; }
   std::string url() const;
-  // Of a browser that has opened the page. With it one may read.
+  // A browser that has opened the page may read by it.
   std::string cookie() const;
 
   struct Heads {
