@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostReplays = 16;
-
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
 double per_second(std::uint64_t now, std::uint64_t before, std::int64_t nanoseconds) {
@@ -62,11 +60,12 @@ std::string name_of(RankState state) {
   return std::string(kNames[static_cast<std::size_t>(state)]);
 }
 
-Analysis analysis_of(const std::deque<CommonWait>& waits) {
+Analysis analysis_of(const std::deque<CommonWait>& waits, WhatIfs& what_ifs) {
   Analysis analysis{.lateness = lateness_of(waits)};
-  for (const LateRank& late : analysis.lateness.ranks)  // the late ones come first
-    if (late.since_step && analysis.what_ifs.size() < kMostReplays)
-      analysis.what_ifs.push_back(without_lateness(waits, late.rank, *late.since_step));
+  std::vector<LateSince> late;  // the latest first
+  for (const LateRank& each : analysis.lateness.ranks)
+    if (each.since_step) late.push_back({each.rank, *each.since_step});
+  analysis.what_ifs = what_ifs.replay(waits, late);
   return analysis;
 }
 

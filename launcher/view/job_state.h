@@ -61,7 +61,7 @@ struct Analysis {
   std::vector<WhatIf> what_ifs;
 };
 // Moments stay on rank 0's clock.
-Analysis analysis_of(const std::deque<CommonWait>& waits);
+Analysis analysis_of(const std::deque<CommonWait>& waits, WhatIfs& what_ifs);
 
 // An agent may not have told of its training yet.
 bool may_train(const RankView& rank);

@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come later
 constexpr std::size_t kMostNewSpans = 8000;  // in one update
 constexpr std::size_t kMostEvents = 500;
+constexpr int kPause = 20;                                 // times as long as the analysis before
 constexpr double kSilent = 2.5;                            // seconds: older news of a rank are not of now
 constexpr double kLongestRest = 366 * 86'400.0;            // seconds: what is farther is no forecast
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;  // of times that may be added
@@ -159,13 +160,22 @@ void JobView::take_shown() {
 void JobView::analyse(Time now) {
   times_.act(now);
   take_shown();
-  if (times_.completed() == analysed_.waits || now < analysed_.at + 500ms) return;
+  if (times_.completed() == analysed_.waits || now < analysed_.at + analysed_.pause) return;
+  const Time began = std::chrono::steady_clock::now();
   analysed_.waits = times_.completed();
   analysed_.at = now;
-  analysed_.analysis = analysis_of(times_.waits());
+  analysed_.analysis = analysis_of(times_.waits(), analysed_.what_ifs);
+  analysed_.pause = std::max<Time::duration>(500ms, kPause * (std::chrono::steady_clock::now() - began));
   for (LateRank& late : analysed_.analysis.lateness.ranks) late.since_ns = clock_.job_time(late.since_ns);
   news_.analysis = true;
   tell_stragglers(now);
+}
+
+const LateRank* JobView::late_rank() const {
+  const auto& ranks = analysed_.analysis.lateness.ranks;
+  const auto found = std::ranges::find_if(
+      ranks, [this](const LateRank& each) { return each.explains && rank_of(each.rank) >= 0; });
+  return found == ranks.end() ? nullptr : &*found;
 }
 
 void JobView::tell_stragglers(Time now) {
@@ -242,6 +252,8 @@ void JobView::measure(Time now) {
   line_.has_steps = heard.has_value();
   Progress progress = heard.value_or(Progress{});
   progress.step_ms = pace_.step_ms();
+  if (const LateRank* late = late_rank(); late != nullptr && late->step_ms > 0)
+    progress.step_ms = late->step_ms;  // of the same steps as the lateness in the line
   if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
   if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_)) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
@@ -278,12 +290,8 @@ void JobView::settle_running(Time now) {
     const std::size_t running = count(ranks_, RankState::running);
     line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");
   }
-  const auto& late = analysed_.analysis.lateness.ranks;
-  const auto found = std::ranges::find_if(
-      late, [this](const LateRank& each) { return each.explains && rank_of(each.rank) >= 0; });
-  if (found != late.end())
-    line_.culprit = {found->rank, std::string(name_of(found->phase)), name_of_rank(found->rank),
-                     found->late_ms};
+  if (const LateRank* late = late_rank())
+    line_.culprit = {late->rank, std::string(name_of(late->phase)), name_of_rank(late->rank), late->late_ms};
   look_for_stall(now);
 }
 

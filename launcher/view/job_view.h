@@ -86,6 +86,8 @@ class JobView {
     Analysis analysis;
     std::uint64_t waits = 0;  // so many were complete
     Time at{};
+    Time::duration pause{};  // until the next one: most of the time is for the job
+    WhatIfs what_ifs;
     Stragglers stragglers;
     bool stall_is_told = false;
   };
@@ -102,6 +104,8 @@ class JobView {
   // It counts its steps as all ranks of the present generation do.
   bool is_in_generation(int worker, const agents::Observed& news) const;
   nlohmann::json late_as_json() const;
+  // For which the others wait most; null: none.
+  const LateRank* late_rank() const;
   std::vector<const RankPlans*> plans() const;
   void expect_ranks();
   void analyse(Time now);

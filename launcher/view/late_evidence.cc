@@ -2,6 +2,7 @@
 #include "launcher/view/late_evidence.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -16,13 +17,13 @@ constexpr double kSure = 9;        // e to minus this power is a chance that is 
 constexpr double kGoesOn = 0.5;    // of the mean: the last quarter's share at least
 constexpr double kFewNumbers = 5;  // that are as high as the cap
 constexpr double kRise = 3;
+// Of spells: lengths that are tried, and the time that they take.
+constexpr std::array<std::size_t, 5> kSpells{8, 10, 12, 16, 20};
+constexpr std::int64_t kLeastSpell = 3'000'000'000;
+constexpr std::size_t kLeastBefore = 20, kMostBefore = 200;
+constexpr std::size_t kLonger = 4;           // than spells before
+constexpr double kClear = 1.5, kNearly = 4;  // times less: delays that are as high, and part of a spell
 constexpr double kNoCap = std::numeric_limits<double>::max();
-
-double middle_of(const std::vector<std::int64_t>& sorted) {
-  const std::size_t half = sorted.size() / 2;
-  const auto upper = static_cast<double>(sorted[half]);
-  return sorted.size() % 2 == 1 ? upper : (static_cast<double>(sorted[half - 1]) + upper) / 2;
-}
 
 // Half of all delays are smaller.
 double usual_size(std::span<const Delays> delays) {
@@ -117,27 +118,84 @@ void for_each_rise(std::span<const double> values, double cap,
   }
 }
 
+// Of the ranks at one time. 0 at least.
+double greatest_of(const Delays& delays) {
+  double greatest = 0;
+  for (const double delay : delays.sum)
+    if (delay > greatest) greatest = delay;
+  return greatest;
+}
+
+// The logarithm of the number of ways to choose some of all.
+double log_choices(std::size_t all, std::size_t some) {
+  const auto from = static_cast<double>(all), chosen = static_cast<double>(some);
+  return std::lgamma(from + 1) - std::lgamma(chosen + 1) - std::lgamma(from - chosen + 1);
+}
+
+// Whether so many delays, `least` and more, are beyond those before by more than chance.
+bool is_beyond(std::span<const double> before, std::size_t length, double least, std::size_t ranks) {
+  std::size_t as_high = 0, run = 0, longest = 0;
+  for (const double delay : before) {
+    if (delay >= least / kClear) ++as_high;
+    run = delay >= least / kNearly ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const double power = log_choices(before.size() + length, length) - log_choices(length + as_high, length);
+  const auto tries = static_cast<double>(ranks * kSpells.size());
+  return length >= kLonger * longest && power >= kSure + std::log(tries);
+}
+
+// The length of its spell at the end of all; 0: none that shows anything.
+std::size_t spell_of(std::size_t rank, std::span<const Delays> delays, std::span<const double> greatest) {
+  double least = kNoCap;
+  std::size_t length = 0;
+  for (const std::size_t tried : kSpells) {
+    if (tried + kLeastBefore > delays.size()) break;
+    for (; length < tried; ++length) {
+      const double delay = delays[delays.size() - 1 - length].sum[rank];
+      if (!(delay > 0)) return 0;
+      least = std::min(least, delay);
+    }
+    if (delays.back().at_ns - delays[delays.size() - length].at_ns < kLeastSpell) continue;
+    const auto before = greatest.first(greatest.size() - length);
+    if (is_beyond(before.last(std::min(before.size(), kMostBefore)), length, least, delays.back().sum.size()))
+      return length;
+  }
+  return 0;
+}
+
+// Finds those whose delays have been far beyond all before for a while.
+void find_spells(std::vector<std::optional<Evidence>>& found, std::span<const Delays> delays) {
+  std::vector<double> greatest;
+  greatest.reserve(delays.size());
+  for (const Delays& each : delays) greatest.push_back(greatest_of(each));
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    const std::size_t length = found[rank] ? 0 : spell_of(rank, delays, greatest);
+    if (length > 0) found[rank] = {delays.size() - length, high_delay(delays.last(length), rank)};
+  }
+}
+
 }  // namespace
 
-std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::size_t first) {
+std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::span<const Middle> arrivals,
+                              std::size_t first) {
   std::size_t ranks = 0;
   for (const CommonWait& wait : waits) ranks = std::max(ranks, wait.parts.size());
   std::vector<Delays> all;
   std::int64_t until = std::numeric_limits<std::int64_t>::min();
   for (std::size_t i = first; i < waits.size(); ++i) {
-    const std::vector<std::int64_t> arrivals = sorted_arrivals(waits[i]);
-    if (arrivals.size() < 2) continue;
-    if (all.empty() || arrivals.back() > until) {
-      all.push_back({i, std::vector<double>(ranks, std::numeric_limits<double>::quiet_NaN())});
-      until = (i > 0 ? std::max(sorted_arrivals(waits[i - 1]).back(), arrivals.front()) : arrivals.front()) +
-              kUnit;
+    const Middle& middle = arrivals[i];
+    if (middle.count < 2) continue;
+    if (all.empty() || middle.last > until) {
+      all.push_back({i, middle.first, std::vector<double>(ranks, std::numeric_limits<double>::quiet_NaN())});
+      until = (i > 0 ? std::max(arrivals[i - 1].last, middle.first) : middle.first) + kUnit;
     }
-    const double middle = middle_of(arrivals);
+    std::vector<double>& sums = all.back().sum;
     for (std::size_t rank = 0; rank < waits[i].parts.size(); ++rank) {
       const WaitPart& part = waits[i].parts[rank];
       if (!part.is_there) continue;
-      double& sum = all.back().sum[rank];
-      sum = (std::isnan(sum) ? 0 : sum) + (static_cast<double>(part.arrival_ns) - middle) * kMilli;
+      const double before = std::isnan(sums[rank]) ? 0 : sums[rank];
+      sums[rank] = before + (static_cast<double>(part.arrival_ns) - middle.median()) * kMilli;
     }
   }
   return all;
@@ -168,6 +226,7 @@ std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& dela
       }
     }
   }
+  find_spells(found, delays);
   return found;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
@@ -15,12 +16,14 @@ namespace rueda {
 // The arrivals of all ranks in some milliseconds of steps, after the median rank's.
 struct Delays {
   std::size_t first = 0;    // of its waits
+  std::int64_t at_ns = 0;   // the first arrival there
   std::vector<double> sum;  // by rank, in ms; no number where it is not there
 };
 
-// Of the waits from `first` on. A pause of the machine makes a rank late in several short steps: these count
-// as one.
-std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::size_t first);
+// Of the waits from `first` on, with the arrivals of all. A pause of the machine makes a rank late in several
+// short steps: these count as one.
+std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::span<const Middle> arrivals,
+                              std::size_t first);
 
 // A late rank: where it has been found.
 struct Evidence {
@@ -32,6 +35,10 @@ struct Evidence {
 // of the others. Then a rank has so much lateness as this asks for less than once in 8,000 looks, however
 // long single pauses are. The delays since each wait in `begins` are looked at, until some show it. Lateness
 // has to go on in their last quarter.
+//
+// Of long steps a spell is enough: at least eight Delays of one rank in a row, for 3 s, beyond all but a few
+// of the 200 before. If moments are alike, chance has so many high ones at the end as seldom. Moments of a
+// busy machine are alike in spells only: this one has to be four times as long as any before.
 std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
                                                  std::span<const std::size_t> begins);
 

@@ -2,6 +2,7 @@
 #include "launcher/view/lateness.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -21,86 +22,90 @@ constexpr double kBestTenth = 0.1;
 constexpr std::size_t kStretch = 25;
 constexpr std::size_t kWarmUp = 5;          // steps
 constexpr std::size_t kMiddleWindow = 400;  // steps
-constexpr std::size_t kUnitsAround = 4;     // of a change, in which its step is looked for
+constexpr std::size_t kMostPhaseParts = 1 << 17;
+constexpr std::size_t kUnitsAround = 4;  // of a change, in which its step is looked for
 // Of what is told: analyses, and factors.
 constexpr int kPunctual = 20;
 constexpr double kSameSize = 1.5, kOtherSize = 2;
 constexpr double kSameMoment = 3;  // steps
 
-// One rank, step by step.
-struct Series {
-  std::vector<double> late_ms;
-  std::vector<double> own_ms;
-};
-
-// What is summed up over the last steps.
+// A rank in the last steps.
 struct Sums {
   std::size_t waits = 0, last = 0;
-  std::array<double, kPhaseCount> phase_ms{};
+  double late_ms = 0, own_ms = 0;
 };
 
-void add_to(Series& series, const WaitPart& part, double late_ms) {
-  series.late_ms.push_back(late_ms);
-  series.own_ms.push_back(part.own_ns == WaitPart::kUnknown ? 0 : static_cast<double>(part.own_ns) * kMilli);
-}
-
-double mean_of(const std::vector<double>& values, std::size_t last) {
-  const std::size_t count = std::min(last, values.size());
-  if (count == 0) return 0;
-  return std::accumulate(values.end() - static_cast<std::ptrdiff_t>(count), values.end(), 0.0) /
-         static_cast<double>(count);
-}
-
-// Of the smallest tenth of the means of stretches, without what is not known.
-double best_of(const std::vector<double>& values) {
-  std::vector<double> means;
-  for (std::size_t end = values.size(); end >= std::min(kStretch, values.size()) && end > 0;
-       end -= std::min(end, kStretch)) {
-    const std::size_t begin = end - std::min(end, kStretch);
-    double sum = 0, count = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      sum += std::max(0.0, values[i]);
-      count += values[i] > 0 ? 1 : 0;
-    }
-    if (count > 0) means.push_back(sum / count);
-  }
+// Of the smallest tenth of the means of stretches.
+double best_of(std::vector<double> means) {
+  if (means.empty()) return 0;
+  const auto tenth = static_cast<std::ptrdiff_t>(
+      std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(means.size()) * kBestTenth)));
   std::ranges::sort(means);
-  const auto tenth =
-      std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(means.size()) * kBestTenth));
-  means.resize(std::min(means.size(), tenth));
-  return mean_of(means, means.size());
+  return std::accumulate(means.begin(), means.begin() + tenth, 0.0) / static_cast<double>(tenth);
 }
 
 std::size_t bin_of(double ms) {
   return static_cast<std::size_t>(std::ranges::upper_bound(kLatenessBounds, ms) - kLatenessBounds.begin());
 }
 
-// The last steps of all ranks, and every step for the rest.
+// The waits of a job, with the middle of each one's arrivals.
+struct Waits {
+  const std::deque<CommonWait>& all;
+  std::vector<Middle> arrivals;
+  std::size_t ranks = 0;
+
+  double late_ms(std::size_t wait, std::size_t rank) const {
+    const std::int64_t arrival = all[wait].parts[rank].arrival_ns;
+    return static_cast<double>(arrival - arrivals[wait].median_without(arrival)) * kMilli;
+  }
+  bool has(std::size_t wait, std::size_t rank) const {
+    return rank < all[wait].parts.size() && all[wait].parts[rank].is_there;
+  }
+};
+
+Waits with_arrivals(const std::deque<CommonWait>& all) {
+  Waits waits{.all = all, .arrivals = arrivals_of(all)};
+  for (const CommonWait& wait : all) waits.ranks = std::max(waits.ranks, wait.parts.size());
+  return waits;
+}
+
+// The last steps of all ranks, and the stretches of all steps.
 struct Gathered {
-  std::vector<Series> series;
   std::vector<Sums> sums;
   std::vector<LateRank> ranks;
+  std::vector<std::vector<double>> stretches;  // by rank: means of its own times in ms, without unknown ones
   double wait_ms = 0;
   std::size_t steps = 0;
 };
 
-void add_recent(Gathered& all, const CommonWait& wait, const std::vector<std::int64_t>& arrivals) {
-  const std::int64_t first = arrivals.front(), last = arrivals.back();
+void add_recent(Gathered& all, const Waits& waits, std::size_t number) {
+  const CommonWait& wait = waits.all[number];
+  const std::int64_t first = waits.arrivals[number].first, last = waits.arrivals[number].last;
+  ++all.steps;
   all.wait_ms += static_cast<double>(wait.waited_ns) * kMilli;
   for (std::size_t rank = 0; rank < wait.parts.size(); ++rank) {
     const WaitPart& part = wait.parts[rank];
     if (!part.is_there) continue;
     Sums& sums = all.sums[rank];
     ++sums.waits;
+    sums.late_ms += waits.late_ms(number, rank);
+    if (part.own_ns != WaitPart::kUnknown) sums.own_ms += static_cast<double>(part.own_ns) * kMilli;
     if (part.arrival_ns == last && last > first) ++sums.last;
     ++all.ranks[rank].histogram[bin_of(static_cast<double>(part.arrival_ns - first) * kMilli)];
   }
 }
 
-double late_ms(const std::vector<std::int64_t>& arrivals, const WaitPart& part) {
-  const auto own = std::ranges::lower_bound(arrivals, part.arrival_ns) - arrivals.begin();
-  return static_cast<double>(part.arrival_ns - median_without(arrivals, static_cast<std::size_t>(own))) *
-         kMilli;
+void add_stretch(Gathered& all, const Waits& waits, std::size_t begin, std::size_t end) {
+  std::vector<double> sums(waits.ranks), counts(waits.ranks);
+  for (std::size_t i = begin; i < end; ++i)
+    for (std::size_t rank = 0; rank < waits.all[i].parts.size(); ++rank) {
+      const WaitPart& part = waits.all[i].parts[rank];
+      if (!part.is_there || part.own_ns <= 0) continue;
+      sums[rank] += static_cast<double>(part.own_ns) * kMilli;
+      ++counts[rank];
+    }
+  for (std::size_t rank = 0; rank < waits.ranks; ++rank)
+    if (counts[rank] > 0) all.stretches[rank].push_back(sums[rank] / counts[rank]);
 }
 
 // Without the first steps, where there are others.
@@ -108,112 +113,153 @@ std::size_t first_that_counts(const std::deque<CommonWait>& waits) {
   return waits.size() > 2 * kWarmUp ? kWarmUp : 0;
 }
 
-Gathered gather(const std::deque<CommonWait>& waits) {
-  Gathered all;
-  const std::size_t recent = first_of_last_steps(waits, kRecentSteps);
-  std::size_t count = 0;
-  for (const CommonWait& wait : waits) count = std::max(count, wait.parts.size());
-  all.series.resize(count);
-  all.sums.resize(count);
-  all.ranks.resize(count);
-  for (std::size_t i = first_that_counts(waits); i < waits.size(); ++i) {
-    const CommonWait& wait = waits[i];
-    const std::vector<std::int64_t> arrivals = sorted_arrivals(wait);
-    for (std::size_t rank = 0; rank < wait.parts.size(); ++rank)
-      if (const WaitPart& part = wait.parts[rank]; part.is_there)
-        add_to(all.series[rank], part, late_ms(arrivals, part));
-    if (i < recent) continue;
-    ++all.steps;
-    add_recent(all, wait, arrivals);
-  }
+Gathered gather(const Waits& waits) {
+  Gathered all{.sums = std::vector<Sums>(waits.ranks),
+               .ranks = std::vector<LateRank>(waits.ranks),
+               .stretches = std::vector<std::vector<double>>(waits.ranks)};
+  const std::size_t first = first_that_counts(waits.all), count = waits.all.size();
+  for (std::size_t i = std::max(first, first_of_last_steps(waits.all, kRecentSteps)); i < count; ++i)
+    add_recent(all, waits, i);
+  const std::size_t stretch = std::min(kStretch, count - first);
+  for (std::size_t end = count; end >= first + stretch && end > first; end -= stretch)
+    add_stretch(all, waits, end - stretch, end);
   return all;
 }
 
-// The phase whose time exceeds the median of the other ranks most.
-Phase phase_of_excess(const std::vector<Sums>& sums, std::size_t rank) {
-  Phase most = Phase::other;
-  double greatest = 0;
-  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
-    std::vector<double> others;
-    for (std::size_t other = 0; other < sums.size(); ++other)
-      if (other != rank && sums[other].waits > 0)
-        others.push_back(sums[other].phase_ms[phase] / static_cast<double>(sums[other].waits));
-    const double excess =
-        sums[rank].phase_ms[phase] / static_cast<double>(sums[rank].waits) - median_or_zero(others);
-    if (excess <= greatest) continue;
-    greatest = excess;
-    most = static_cast<Phase>(phase);
-  }
-  return most;
-}
+// Of all ranks, over some of the last waits.
+class PhaseSums {
+ public:
+  explicit PhaseSums(std::size_t ranks) : sums_(ranks), waits_(ranks) {}
 
-// Of the waits from `first` on.
-std::vector<Sums> sums_of(const std::deque<CommonWait>& waits, std::size_t first, std::size_t ranks) {
-  std::vector<Sums> sums(ranks);
-  for (std::size_t i = first; i < waits.size(); ++i)
-    for (std::size_t rank = 0; rank < waits[i].parts.size(); ++rank) {
-      const WaitPart& part = waits[i].parts[rank];
+  void add(const CommonWait& wait) {
+    for (std::size_t rank = 0; rank < wait.parts.size(); ++rank) {
+      const WaitPart& part = wait.parts[rank];
       if (!part.is_there) continue;
-      ++sums[rank].waits;
-      for (std::size_t phase = 0; phase < kPhaseCount; ++phase)
-        sums[rank].phase_ms[phase] += static_cast<double>(part.phase_ns[phase]) * kMilli;
+      ++waits_[rank];
+      for (std::size_t phase = 0; phase < kPhaseCount; ++phase) sums_[rank][phase] += part.phase_ns[phase];
     }
-  return sums;
-}
+    middles_.clear();
+  }
+
+  // The phase of which the rank's time exceeds the median of the other ranks most.
+  Phase of_excess(std::size_t rank) {
+    if (middles_.empty()) find_middles();
+    Phase most = Phase::other;
+    std::int64_t greatest = 0;
+    for (std::size_t phase = 0; phase < kPhaseCount && waits_[rank] > 0; ++phase) {
+      const std::int64_t own = mean(rank, phase);
+      const Middle& middle = middles_[phase];
+      const std::int64_t excess = own - (middle.count > 1 ? middle.median_without(own) : 0);
+      if (excess <= greatest) continue;
+      greatest = excess;
+      most = static_cast<Phase>(phase);
+    }
+    return most;
+  }
+
+ private:
+  std::int64_t mean(std::size_t rank, std::size_t phase) const { return sums_[rank][phase] / waits_[rank]; }
+
+  void find_middles() {
+    for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+      std::vector<std::int64_t> means;
+      for (std::size_t rank = 0; rank < sums_.size(); ++rank)
+        if (waits_[rank] > 0) means.push_back(mean(rank, phase));
+      middles_.push_back(middle_of(std::move(means)));
+    }
+  }
+
+  std::vector<std::array<std::int64_t, kPhaseCount>> sums_;
+  std::vector<std::int64_t> waits_;
+  std::vector<Middle> middles_;  // of the means, by phase
+};
 
 // The index of the first wait of its lateness. First its Delays are found, and then the step among theirs.
-std::size_t moment_of(std::size_t rank, const std::vector<Delays>& delays, double cap,
-                      const std::deque<CommonWait>& waits) {
+std::size_t moment_of(std::size_t rank, const std::vector<Delays>& delays, double cap, const Waits& waits) {
   std::vector<double> sums;
   for (const Delays& each : delays) sums.push_back(std::isnan(each.sum[rank]) ? 0 : each.sum[rank]);
   const std::size_t at = change_point(sums, cap);
   if (at == 0) return 0;
   const std::size_t begin = delays[at - std::min(at, kUnitsAround)].first;
-  const std::size_t end = at + kUnitsAround < delays.size() ? delays[at + kUnitsAround].first : waits.size();
+  const std::size_t end =
+      at + kUnitsAround < delays.size() ? delays[at + kUnitsAround].first : waits.all.size();
   std::vector<double> steps;
-  for (std::size_t i = begin; i < end; ++i) {
-    const WaitPart* part = rank < waits[i].parts.size() ? &waits[i].parts[rank] : nullptr;
-    steps.push_back(part != nullptr && part->is_there ? late_ms(sorted_arrivals(waits[i]), *part) : 0);
-  }
+  for (std::size_t i = begin; i < end; ++i) steps.push_back(waits.has(i, rank) ? waits.late_ms(i, rank) : 0);
   return begin + best_split(steps, cap);
 }
 
-// `shown_by`: the last waits that show its lateness.
-void describe(LateRank& late, std::size_t moment, std::size_t shown_by, const std::deque<CommonWait>& waits) {
+// A late rank, and sums over the waits from `first` on: these show its lateness.
+struct Described {
+  LateRank& late;
+  std::size_t first = 0;
+  double lateness_ms = 0, waited_ms = 0;
+  std::size_t waits = 0;
+};
+
+Described begin_to_describe(LateRank& late, std::size_t moment, std::size_t shown_by, const Waits& waits) {
   const auto rank = static_cast<std::size_t>(late.rank);
-  const auto is_there = [&](const CommonWait& wait) {
-    return rank < wait.parts.size() && wait.parts[rank].is_there;
-  };
-  while (moment + 1 < waits.size() && !is_there(waits[moment])) ++moment;
-  late.since_step = waits[moment].step;
-  if (is_there(waits[moment])) late.since_ns = waits[moment].parts[rank].arrival_ns;
-  const std::size_t first = std::max(moment, shown_by);
-  double lateness = 0, waited = 0;
-  std::size_t count = 0;
-  for (std::size_t i = first; i < waits.size(); ++i) {
-    if (!is_there(waits[i])) continue;
-    lateness += late_ms(sorted_arrivals(waits[i]), waits[i].parts[rank]);
-    waited += static_cast<double>(waits[i].waited_ns) * kMilli;
-    ++count;
+  while (moment + 1 < waits.all.size() && !waits.has(moment, rank)) ++moment;
+  late.since_step = waits.all[moment].step;
+  if (waits.has(moment, rank)) late.since_ns = waits.all[moment].parts[rank].arrival_ns;
+  return {.late = late, .first = std::max(moment, shown_by)};
+}
+
+void add_wait(Described& described, const Waits& waits, std::size_t wait) {
+  const auto rank = static_cast<std::size_t>(described.late.rank);
+  if (!waits.has(wait, rank)) return;
+  described.lateness_ms += waits.late_ms(wait, rank);
+  described.waited_ms += static_cast<double>(waits.all[wait].waited_ns) * kMilli;
+  ++described.waits;
+}
+
+void finish(Described& described, double step_ms) {
+  const double lateness = described.lateness_ms;
+  if (described.waits > 0)
+    described.late.late_ms = std::max(0.0, lateness / static_cast<double>(described.waits));
+  described.late.explains = lateness > kMost * described.waited_ms;
+  described.late.step_ms = step_ms;
+}
+
+// All of them in one go from the last wait back, so that they share sums.
+void describe(std::vector<Described> all, const Waits& waits) {
+  if (all.empty()) return;
+  const std::size_t count = waits.all.size(),
+                    begin = std::ranges::min_element(all, {}, &Described::first)->first;
+  PhaseSums phases(waits.ranks);
+  const std::size_t first_for_phases = count - phase_window(count - begin, waits.ranks);
+  double steps_ms = 0, steps = 0;
+  for (std::size_t i = count; i-- > begin;) {
+    if (i >= first_for_phases) phases.add(waits.all[i]);
+    if (i > 0 && waits.all[i].step == waits.all[i - 1].step + 1) {
+      steps_ms += static_cast<double>(waits.arrivals[i].last - waits.arrivals[i - 1].last) * kMilli;
+      ++steps;
+    }
+    for (Described& each : all) {
+      if (i < each.first) continue;
+      add_wait(each, waits, i);
+      if (i == count - phase_window(count - each.first, waits.ranks))
+        each.late.phase = phases.of_excess(static_cast<std::size_t>(each.late.rank));
+      if (i == each.first) finish(each, steps > 0 ? steps_ms / steps : 0);
+    }
   }
-  if (count > 0) late.late_ms = std::max(0.0, lateness / static_cast<double>(count));
-  late.explains = lateness > kMost * waited;
-  late.phase = phase_of_excess(sums_of(waits, first, waits.back().parts.size()), rank);
 }
 
 // Gives those that are late their moment.
-void find_late_ones(Lateness& all, const std::deque<CommonWait>& waits) {
-  const std::vector<Delays> delays = delays_of(waits, std::min(waits.size(), kWarmUp));
-  const std::array begins{first_of_last_steps(waits, kRecentSteps), first_of_last_steps(waits, kMiddleWindow),
-                          std::size_t{0}};
+void find_late_ones(Lateness& all, const Waits& waits) {
+  const std::vector<Delays> delays =
+      delays_of(waits.all, waits.arrivals, std::min(waits.all.size(), kWarmUp));
+  const std::array begins{first_of_last_steps(waits.all, kRecentSteps),
+                          first_of_last_steps(waits.all, kMiddleWindow), std::size_t{0}};
   const auto evidence = evidence_of(delays, begins);
+  std::vector<Described> found;
   for (LateRank& late : all.ranks) {
     const auto rank = static_cast<std::size_t>(late.rank);
     if (late.late_ms < std::max(kLeastMs, kNotable * all.own_ms)) continue;
     if (rank >= evidence.size() || !evidence[rank]) continue;
-    describe(late, moment_of(rank, delays, evidence[rank]->cap, waits), delays[evidence[rank]->first].first,
-             waits);
+    found.push_back(begin_to_describe(late, moment_of(rank, delays, evidence[rank]->cap, waits),
+                                      delays[evidence[rank]->first].first, waits));
   }
+  describe(std::move(found), waits);
 }
 
 bool is_similar(double one, double other, double factor) {
@@ -236,17 +282,23 @@ std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t
   return waits.size() - std::min(waits.size(), steps);
 }
 
-Lateness lateness_of(const std::deque<CommonWait>& waits) {
+std::size_t phase_window(std::size_t steps, std::size_t ranks) {
+  const std::size_t most = std::max(kRecentSteps, kMostPhaseParts / std::max<std::size_t>(1, ranks));
+  return std::bit_floor(std::min(steps, most));
+}
+
+Lateness lateness_of(const std::deque<CommonWait>& all_waits) {
   Lateness all;
-  if (waits.empty()) return all;
+  if (all_waits.empty()) return all;
+  const Waits waits = with_arrivals(all_waits);
   Gathered gathered = gather(waits);
   all.steps = gathered.steps;
   all.wait_ms = gathered.wait_ms / static_cast<double>(all.steps);
   std::vector<double> own;
   double fastest = std::numeric_limits<double>::max();
-  for (std::size_t rank = 0; rank < gathered.ranks.size(); ++rank) {
-    if (gathered.sums[rank].waits == 0) continue;
-    own.push_back(mean_of(gathered.series[rank].own_ms, kRecentSteps));
+  for (const Sums& sums : gathered.sums) {
+    if (sums.waits == 0) continue;
+    own.push_back(sums.own_ms / static_cast<double>(sums.waits));
     if (own.back() > 0) fastest = std::min(fastest, own.back());
   }
   all.own_ms = median_or_zero(own);
@@ -254,13 +306,12 @@ Lateness lateness_of(const std::deque<CommonWait>& waits) {
     const Sums& sums = gathered.sums[rank];
     if (sums.waits == 0) continue;
     LateRank& late = gathered.ranks[rank];
-    const Series& series = gathered.series[rank];
-    const double now = own[next++];
+    const double now = own[next++], count = static_cast<double>(sums.waits);
     late.rank = static_cast<int>(rank);
-    late.late_ms = std::max(0.0, mean_of(series.late_ms, all.steps));
-    late.share = static_cast<double>(sums.last) / static_cast<double>(sums.waits);
+    late.late_ms = std::max(0.0, sums.late_ms / count);
+    late.share = static_cast<double>(sums.last) / count;
     if (now > 0) late.score_best = std::min(1.0, fastest / now);
-    if (now > 0) late.score_own = std::min(1.0, best_of(series.own_ms) / now);
+    if (now > 0) late.score_own = std::min(1.0, best_of(std::move(gathered.stretches[rank])) / now);
     all.ranks.push_back(late);
   }
   find_late_ones(all, waits);

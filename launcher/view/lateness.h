@@ -25,9 +25,9 @@ struct LateRank {
   double score_best = 1;  // the fastest rank's own time, in its own
   double score_own = 1;   // the own time of its best stretches of 25 steps, in its own now
   // The first step of its lateness. It is late only where this is there: no chance makes it so, and it costs
-  // a notable part of a step. Then `late_ms` is of the
-  // last steps that show it.
+  // a notable part of a step. Then `late_ms` is of the last steps that show it.
   std::optional<std::uint64_t> since_step{};
+  double step_ms = 0;          // mean length of these steps; 0: unknown
   std::int64_t since_ns = 0;   // its arrival there
   bool explains = false;       // most of the others' waiting
   Phase phase = Phase::other;  // it exceeds the median of the other ranks most
@@ -44,6 +44,9 @@ struct Lateness {
 // Of the last kRecentSteps steps; the moment and the best time of all steps that are there. The first steps
 // do not count: a start takes its time. Pure.
 Lateness lateness_of(const std::deque<CommonWait>& waits);
+
+// Of so many steps of a lateness the phase is found: a power of two, so that late ranks share their sums.
+std::size_t phase_window(std::size_t steps, std::size_t ranks);
 
 // The waits of the last steps.
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps);

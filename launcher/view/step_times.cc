@@ -16,18 +16,6 @@ constexpr std::int64_t kGap = 1'000'000;
 constexpr std::int64_t kTogether = 50'000'000;  // of the ends of a wait
 constexpr std::int64_t kEarly = 5'000'000;      // results may be there before the last rank asks for them
 
-// The k-th of the sorted numbers without the one at `left_out`.
-std::int64_t kth_other(const std::vector<std::int64_t>& sorted, std::size_t k, std::size_t left_out) {
-  return sorted[k + (k >= left_out ? 1 : 0)];
-}
-
-std::int64_t last_arrival(const CommonWait& wait) {
-  std::int64_t last = std::numeric_limits<std::int64_t>::min();
-  for (const WaitPart& part : wait.parts)
-    if (part.is_there) last = std::max(last, part.arrival_ns);
-  return last;
-}
-
 std::int64_t first_arrival(const CommonWait& wait) {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const WaitPart& part : wait.parts)
@@ -81,21 +69,57 @@ std::string_view name_of(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-std::int64_t median_without(const std::vector<std::int64_t>& sorted, std::size_t left_out) {
-  const std::size_t others = sorted.size() - 1;
-  if (others == 0) return sorted.front();
-  const std::int64_t upper = kth_other(sorted, others / 2, left_out);
-  if (others % 2 == 1) return upper;
-  const std::int64_t lower = kth_other(sorted, others / 2 - 1, left_out);
+double Middle::median() const {
+  const auto lower = static_cast<double>(at);
+  return count % 2 == 1 ? lower : lower + static_cast<double>(above - at) / 2;
+}
+
+std::int64_t Middle::median_without(std::int64_t one) const {
+  if (count <= 1) return at;
+  if (count % 2 == 0) return one <= at ? above : at;
+  const std::int64_t lower = one < at ? at : below, upper = one <= at ? above : at;
   return lower + (upper - lower) / 2;
 }
 
-std::vector<std::int64_t> sorted_arrivals(const CommonWait& wait) {
+Middle middle_of(std::vector<std::int64_t> numbers) {
+  if (numbers.empty()) return {};
+  const auto at = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
+  std::ranges::nth_element(numbers, at);
+  Middle middle{.count = numbers.size(), .below = *at, .at = *at, .above = *at};
+  middle.first = middle.last = *at;
+  if (at != numbers.begin()) {
+    const auto [least, greatest] = std::minmax_element(numbers.begin(), at);
+    middle.first = *least;
+    middle.below = *greatest;
+  }
+  if (at + 1 != numbers.end()) {
+    const auto [least, greatest] = std::minmax_element(at + 1, numbers.end());
+    middle.above = *least;
+    middle.last = *greatest;
+  }
+  return middle;
+}
+
+std::int64_t last_arrival(const CommonWait& wait) {
+  std::int64_t last = std::numeric_limits<std::int64_t>::min();
+  for (const WaitPart& part : wait.parts)
+    if (part.is_there) last = std::max(last, part.arrival_ns);
+  return last;
+}
+
+Middle arrivals_of(const CommonWait& wait) {
   std::vector<std::int64_t> arrivals;
+  arrivals.reserve(wait.parts.size());
   for (const WaitPart& part : wait.parts)
     if (part.is_there) arrivals.push_back(part.arrival_ns);
-  std::ranges::sort(arrivals);
-  return arrivals;
+  return middle_of(std::move(arrivals));
+}
+
+std::vector<Middle> arrivals_of(const std::deque<CommonWait>& waits) {
+  std::vector<Middle> all;
+  all.reserve(waits.size());
+  for (const CommonWait& wait : waits) all.push_back(arrivals_of(wait));
+  return all;
 }
 
 void StepTimes::expect(std::set<int> ranks) { expected_ = std::move(ranks); }
@@ -236,10 +260,10 @@ void StepTimes::complete(Pending pending) {
   CommonWait& wait = pending.wait;
   const bool is_one = is_common(wait);
   show(wait, is_one);
-  const std::vector<std::int64_t> arrivals = sorted_arrivals(wait);
-  if (arrivals.size() < 2 || !is_one) return;  // nobody is late alone
+  const Middle arrivals = arrivals_of(wait);
+  if (arrivals.count < 2 || !is_one) return;  // nobody is late alone
   ++completed_;
-  wait.waited_ns = arrivals.back() - median_without(arrivals, arrivals.size() - 1);
+  wait.waited_ns = arrivals.last - arrivals.median_without(arrivals.last);
   gather(std::move(wait));
 }
 

@@ -53,9 +53,22 @@ struct CommonWait {
   std::int64_t waited_ns = 0;   // the last arrival less the median of the others
 };
 
-std::vector<std::int64_t> sorted_arrivals(const CommonWait& wait);
-// Of all but one of the sorted numbers; of a single one itself.
-std::int64_t median_without(const std::vector<std::int64_t>& sorted, std::size_t left_out);
+// The middle of some numbers, with its neighbours: the median without any one of them follows.
+struct Middle {
+  std::size_t count = 0;
+  std::int64_t first = 0, last = 0;
+  std::int64_t below = 0, at = 0,
+               above = 0;  // one after another in their order; `at` has as many on each side
+
+  double median() const;
+  // Without one of the numbers; of a single one itself.
+  std::int64_t median_without(std::int64_t one) const;
+};
+
+Middle middle_of(std::vector<std::int64_t> numbers);
+std::int64_t last_arrival(const CommonWait& wait);
+Middle arrivals_of(const CommonWait& wait);
+std::vector<Middle> arrivals_of(const std::deque<CommonWait>& waits);
 
 // Purpose: finds those waits of all ranks that belong together, by the step and by their order in it. It
 // splits them for the page. Each rank's spans follow one another; after a gap the rest of the step is left

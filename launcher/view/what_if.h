@@ -2,8 +2,11 @@
 // How much faster the job would be without the lateness of one rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <span>
 #include <vector>
 
 #include "launcher/view/step_times.h"
@@ -15,9 +18,41 @@ struct WhatIf {
   double faster_percent = 0;  // more steps in the same time
 };
 
-// Replays the steps since `since_step`, but 100 at least and 500 at most: pauses may be rare. Each rank does
-// its own work, arrives, waits for the last one, and goes on after its moves. A second time the own times of
-// `rank` are the medians of the others'. Pure.
-WhatIf without_lateness(const std::deque<CommonWait>& waits, int rank, std::uint64_t since_step);
+// A rank is late from a step on.
+struct LateSince {
+  int rank = 0;
+  std::uint64_t step = 0;
+};
+
+// Purpose: replays the steps since a moment, 10 at least and 500 at most: pauses may be rare. Each rank does
+// its own work, arrives, waits for the last one, and goes on after its moves. A second time nobody waits for
+// the late rank. A long wait makes the work after it slower, as caches and cores cool down. So the second
+// time work and moves take as long as before the moment, if at least 20 steps before have been seen. Pure.
+// Owned by the main thread of the supervisor.
+class WhatIfs {
+ public:
+  // Those that are late now, the latest first; 16 are replayed.
+  std::vector<WhatIf> replay(const std::deque<CommonWait>& waits, std::span<const LateSince> late);
+
+ private:
+  // Medians of some steps, of the median of the other ranks, in ns.
+  struct Usual {
+    double own = 0, moves = 0;
+  };
+  struct Before {
+    std::uint64_t moment = 0;  // a step
+    Usual usual{};             // of the steps before
+    int punctual = 0;          // calls in a row
+  };
+
+  // Of the last of these waits, for all ranks but this one.
+  static Usual usual_of(const std::deque<CommonWait>& waits, std::size_t begin, std::size_t end, int rank);
+  void remember(const std::deque<CommonWait>& waits, std::size_t moment, int rank);
+  void forget(std::span<const LateSince> late);
+  // The same as a part of what it is in the last steps.
+  Usual share_of_now(const std::deque<CommonWait>& waits, std::size_t first, int rank) const;
+
+  std::map<int, Before> before_;  // by rank
+};
 
 }  // namespace rueda

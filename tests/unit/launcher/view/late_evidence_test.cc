@@ -137,7 +137,7 @@ TEST(LateEvidence, DelaysOfShortStepsAreSummedUp) {
   NoisyJob job(2, {.step_ms = 3, .jitter = 0, .pauses = 0, .warm_up = 0},
                [](int rank, std::uint64_t) { return rank == 1 ? 1.0 : 0.0; });
   job.run(80);
-  const std::vector<Delays> delays = delays_of(job.waits(), 10);
+  const std::vector<Delays> delays = delays_of(job.waits(), arrivals_of(job.waits()), 10);
   ASSERT_GT(delays.size(), 8);
   EXPECT_EQ(delays.front().first, 10);
   const auto steps = static_cast<double>(delays[1].first - delays[0].first);

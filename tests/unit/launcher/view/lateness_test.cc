@@ -116,7 +116,8 @@ TEST(Lateness, ManyWaitsOfAStepAreSummedUp) {
   EXPECT_NEAR(all.wait_ms, 39 + 2.5, 1e-6);
   EXPECT_NEAR(all.ranks.front().late_ms, 40 - 1.5, 1e-6) << "the others are 3 ms and 0 ms behind in all";
   EXPECT_NEAR(all.own_ms, 83, 1e-6);
-  EXPECT_NEAR(without_lateness(times.waits(), 1, 0).faster_percent, 100 * (160.0 / 123 - 1), 1);
+  const std::vector<LateSince> late{{1, 0}};
+  EXPECT_NEAR(WhatIfs().replay(times.waits(), late).front().faster_percent, 100 * (160.0 / 123 - 1), 1);
 }
 
 TEST(MedianOf, IsTheMiddle) {

@@ -63,8 +63,8 @@ class NoisyJob {
     const double end = std::ranges::max(arrivals) + 0.1 * noise_.step_ms;
     for (WaitPart& part : wait.parts) part.release_ns = static_cast<std::int64_t>(end * 1e6);
     std::ranges::fill(free_at_, end);
-    const std::vector<std::int64_t> sorted = sorted_arrivals(wait);
-    wait.waited_ns = sorted.back() - median_without(sorted, sorted.size() - 1);
+    const Middle middle = arrivals_of(wait);
+    wait.waited_ns = middle.last - middle.median_without(middle.last);
     waits_.push_back(std::move(wait));
     if (waits_.size() > 2048) waits_.pop_front();
     ++step_;

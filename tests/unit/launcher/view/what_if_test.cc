@@ -19,11 +19,16 @@ double true_gain(int ranks, const SimulatedSteps::Extra& extra, int steps = kRep
   return 100 * (static_cast<double>(with.now()) / static_cast<double>(without.now()) - 1);
 }
 
+double faster(const std::deque<CommonWait>& waits, int rank, std::uint64_t since) {
+  const std::vector<LateSince> late{{rank, since}};
+  return WhatIfs().replay(waits, late).front().faster_percent;
+}
+
 double predicted(int ranks, const SimulatedSteps::Extra& extra, int rank) {
   SimulatedSteps steps(ranks, extra);
   StepTimes times;
   steps.run_into(times, kReplayed);
-  return without_lateness(times.waits(), rank, 0).faster_percent;
+  return faster(times.waits(), rank, 0);
 }
 
 TEST(WhatIf, IsTheTrueGain) {
@@ -58,7 +63,7 @@ TEST(WhatIf, RarePausesCountAsOftenAsTheyCome) {
     StepTimes times;
     simulated.run_into(times, steps);
     const double gain = true_gain(4, pauses, 900);
-    EXPECT_NEAR(without_lateness(times.waits(), 2, 0).faster_percent, gain, 0.2 * gain) << steps;
+    EXPECT_NEAR(faster(times.waits(), 2, 0), gain, 0.2 * gain) << steps;
   }
 }
 
@@ -69,10 +74,13 @@ TEST(WhatIf, IsOfTheStepsSinceTheLatenessBegan) {
   StepTimes times;
   simulated.run_into(times, kManySteps);
   const double gain = true_gain(4, late(3, Phase::data, 0, 8));
-  EXPECT_NEAR(without_lateness(times.waits(), 3, kManySteps - 150).faster_percent, gain, 0.02 * gain + 0.5);
+  EXPECT_NEAR(faster(times.waits(), 3, kManySteps - 150), gain, 0.02 * gain + 0.5);
 }
 
-TEST(WhatIf, OfNothingIsNothing) { EXPECT_EQ(without_lateness({}, 0, 0).faster_percent, 0); }
+TEST(WhatIf, OfNothingIsNothing) {
+  const std::vector<LateSince> late{{0, 0}};
+  EXPECT_TRUE(WhatIfs().replay({}, late).empty());
+}
 
 }  // namespace
 }  // namespace rueda
