@@ -41,6 +41,25 @@ TEST(JobView, NamesAPlantedStraggler) {
   EXPECT_FALSE(has_event(job.view.everything(job.now()), "lost"));
 }
 
+// Steps of 36 ms take 336 ms now.
+TEST(JobView, SpeedAndLatenessAreOfTheSameSteps) {
+  SimulatedJob job(2, late(1, Phase::forward, 80, 300));
+  for (int look = 0; look < 40; ++look) {
+    job.run(5);
+    const json update = job.view.update(job.now());
+    if (!update["line"].contains("rank")) continue;
+    EXPECT_NEAR(update["progress"]["step_ms"].get<double>(), 336.4, 5) << update["line"];
+    EXPECT_NEAR(update["progress"]["ends_at"].get<double>(),
+                1000 + std::chrono::duration<double>(job.now() - kViewBegin).count() +
+                    (1000 - update["progress"]["step"].get<double>()) * 0.3364,
+                6);
+    EXPECT_NEAR(update["late"]["what_if"][0]["faster_percent"].get<double>(), 100 * 300 / 36.4, 25);
+  }
+  EXPECT_NE(job.view.status(job.now())["update"]["line"]["text"].get<std::string>().find("300.0 ms a step"),
+            std::string::npos)
+      << job.view.status(job.now())["update"]["line"];
+}
+
 TEST(JobView, TellsWhatIsNewOnceAndAllToThoseWhoComeLater) {
   SimulatedJob job(2, nobody_is_late());
   job.run(3);

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <limits>
+#include <random>
 #include <tuple>
 #include <vector>
 
@@ -131,6 +134,75 @@ TEST(LateEvidence, RanksThatAreLateInTurnAreNotNamed) {
     EXPECT_EQ(late_ranks(job.waits()), std::vector<int>());
   }
   EXPECT_GT(lateness_of(job.waits()).wait_ms, 6);
+}
+
+// Its steps take twice as long from one to the next. A pause in the steps before is no reason to wait.
+TEST(LateEvidence, EightLongStepsAreEnough) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const double pause : {0.0, 3000.0}) {
+      const auto fault = [=](int rank, std::uint64_t step) {
+        return rank == 1 && step >= 60 ? 300.0 : rank == 0 && step == 40 ? pause : 0.0;
+      };
+      NoisyJob job(ranks, {.step_ms = 300, .pauses = 0}, fault);
+      job.run(60);
+      EXPECT_EQ(late_ranks(job.waits()), std::vector<int>());
+      const int found = steps_until_found(job, 1, 20, 1);
+      EXPECT_GT(found, 0);
+      EXPECT_LE(found, 8) << ranks << " ranks, a pause of " << pause;
+      EXPECT_EQ(lateness_of(job.waits()).ranks.front().since_step, 60);
+    }
+  }
+}
+
+// Steps of one rank are longer by much for a while, again and again, each time by about as much.
+class BusySpells {
+ public:
+  explicit BusySpells(unsigned seed) : random_(seed) {}
+
+  double operator()(int rank, std::uint64_t) {
+    Spell& spell = spells_[static_cast<std::size_t>(rank)];
+    if (spell.steps == 0 && chance() < 0.01) {
+      spell.steps = 1 + std::geometric_distribution<int>(0.5)(random_);
+      spell.ms = 60 * std::pow(1 - chance(), -1 / 1.5);  // without an upper limit
+    }
+    if (spell.steps == 0) return 0;
+    --spell.steps;
+    return spell.ms * (0.8 + 0.4 * chance());
+  }
+
+ private:
+  struct Spell {
+    int steps = 0;
+    double ms = 0;
+  };
+
+  double chance() { return std::uniform_real_distribution<double>(0, 1)(random_); }
+
+  std::mt19937 random_;
+  std::array<Spell, 4> spells_{};
+};
+
+TEST(LateEvidence, SpellsOfABusyMachineBlameNobody) {
+  for (const int ranks : {2, 4}) {
+    for (unsigned seed = 1; seed <= 4; ++seed) {
+      NoisyJob job(ranks, {.step_ms = 300, .pauses = 0.005, .pause_ms = 6000}, BusySpells(seed), seed);
+      job.run(20);
+      for (int look = 0; look < 1000; ++look) {
+        job.run(1);
+        EXPECT_EQ(late_ranks(job.waits()), std::vector<int>()) << job.steps() << ", seed " << seed;
+      }
+    }
+  }
+}
+
+// Of 0.1 s: a spell of eight steps is too short.
+TEST(LateEvidence, ASpellThatIsOverSoonBlamesNobody) {
+  const auto fault = [](int rank, std::uint64_t step) {
+    return rank == 1 && step >= 200 && step < 208 ? 100.0 : 0.0;
+  };
+  NoisyJob job(2, {.step_ms = 100, .pauses = 0}, fault);
+  job.run(200);
+  EXPECT_EQ(steps_until_found(job, 1, 20, 1), 0);
 }
 
 TEST(LateEvidence, DelaysOfShortStepsAreSummedUp) {

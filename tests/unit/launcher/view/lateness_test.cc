@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
+#include <set>
 #include <vector>
 
 #include "launcher/view/what_if.h"
@@ -118,6 +120,67 @@ TEST(Lateness, ManyWaitsOfAStepAreSummedUp) {
   EXPECT_NEAR(all.own_ms, 83, 1e-6);
   const std::vector<LateSince> late{{1, 0}};
   EXPECT_NEAR(WhatIfs().replay(times.waits(), late).front().faster_percent, 100 * (160.0 / 123 - 1), 1);
+}
+
+// The steps before are shorter than the lateness.
+TEST(Lateness, IsOfTheSameStepsAsTheirLength) {
+  const Lateness all = after(SimulatedSteps(3, late(1, Phase::forward, 100, 80)), 126);
+  const LateRank& worst = all.ranks.front();
+  ASSERT_EQ(worst.since_step, 100);
+  EXPECT_NEAR(worst.late_ms, 80, 1);
+  EXPECT_NEAR(worst.step_ms, 36.4 + 80, 1);
+  EXPECT_EQ(all.ranks.back().step_ms, 0) << "it is not late";
+}
+
+// However many ranks are late, their phases need few sums.
+TEST(Lateness, RanksShareTheStepsOfTheirPhases) {
+  for (const std::size_t ranks : {2, 512, 4096}) {
+    std::set<std::size_t> windows;
+    for (std::size_t steps = 1; steps <= 2048; ++steps) {
+      windows.insert(phase_window(steps, ranks));
+      EXPECT_LE(*windows.rbegin(), steps);
+      EXPECT_GT(2 * *windows.rbegin(), std::min<std::size_t>(steps, 100));
+    }
+    EXPECT_LE(windows.size(), 12);
+  }
+}
+
+TEST(Lateness, ManyLateRanksHaveEachItsMomentAndPhase) {
+  constexpr int kRanks = 64, kLate = 24;
+  const auto extra = [](int rank, Phase phase, std::uint64_t step) {
+    const bool is_late = rank < kLate && phase == (rank % 2 == 0 ? Phase::data : Phase::backward);
+    return is_late && step >= 100 + 2 * static_cast<std::uint64_t>(rank) ? 30 * SimulatedSteps::kMs
+                                                                         : std::int64_t{0};
+  };
+  const Lateness all = after(SimulatedSteps(kRanks, extra), 300);
+  for (int i = 0; i < kRanks; ++i) {
+    const LateRank& each = all.ranks[static_cast<std::size_t>(i)];
+    EXPECT_EQ(each.since_step.has_value(), i < kLate);
+    if (i >= kLate) continue;
+    ASSERT_LT(each.rank, kLate);
+    EXPECT_NEAR(static_cast<double>(each.since_step.value_or(0)), 100 + 2 * each.rank, 2);
+    EXPECT_EQ(each.phase, each.rank % 2 == 0 ? Phase::data : Phase::backward);
+    EXPECT_NEAR(each.late_ms, 30, 1);
+  }
+}
+
+TEST(Middle, KnowsTheMedianWithoutAnyNumber) {
+  EXPECT_EQ(middle_of({}).count, 0);
+  EXPECT_EQ(middle_of({7}).median_without(7), 7);
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::int64_t> numbers(2 + random() % 7);
+    for (std::int64_t& number : numbers) number = 2 * static_cast<std::int64_t>(random() % 10);  // some equal
+    const Middle middle = middle_of(numbers);
+    EXPECT_EQ(middle.first, std::ranges::min(numbers));
+    EXPECT_EQ(middle.last, std::ranges::max(numbers));
+    EXPECT_EQ(middle.median(), median_or_zero({numbers.begin(), numbers.end()}));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::vector<double> others(numbers.begin(), numbers.end());
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      EXPECT_EQ(static_cast<double>(middle.median_without(numbers[i])), median_or_zero(others));
+    }
+  }
 }
 
 TEST(MedianOf, IsTheMiddle) {

@@ -77,6 +77,63 @@ TEST(WhatIf, IsOfTheStepsSinceTheLatenessBegan) {
   EXPECT_NEAR(faster(times.waits(), 3, kManySteps - 150), gain, 0.02 * gain + 0.5);
 }
 
+TEST(WhatIf, AFaultOfTheLastStepsHasItsWholeGain) {
+  const double gain = true_gain(2, late(1, Phase::forward, 0, 36));
+  for (const int age : {10, 25, 60}) {
+    SimulatedSteps simulated(2, late(1, Phase::forward, 100, 36));
+    StepTimes times;
+    simulated.run_into(times, 101 + age);
+    EXPECT_NEAR(faster(times.waits(), 1, 100), gain, 0.03 * gain) << age;
+    EXPECT_NEAR(faster(times.waits(), 1, 103), gain, 0.03 * gain) << "the moment may be a little off";
+  }
+}
+
+// While the others wait, caches and cores cool down: then their own work takes a fifth longer.
+SimulatedSteps::Extra late_and_cold(std::uint64_t since) {
+  return [=](int rank, Phase phase, std::uint64_t step) {
+    if (step < since || phase != Phase::forward) return std::int64_t{0};
+    return (rank == 1 ? 200 : 7) * SimulatedSteps::kMs;
+  };
+}
+
+TEST(WhatIf, WorkIsAsFastAsBeforeTheMoment) {
+  SimulatedSteps simulated(3, late_and_cold(60));
+  StepTimes times;
+  simulated.run_into(times, 160);
+  const double gain = true_gain(3, late_and_cold(0));
+  EXPECT_NEAR(faster(times.waits(), 1, 60), gain, 0.05 * gain);
+  EXPECT_LT(faster(times.waits(), 1, 0), 0.9 * gain) << "the steps before its moment are not known";
+}
+
+TEST(WhatIf, RemembersTheStepsBeforeTheMoment) {
+  SimulatedSteps simulated(3, late_and_cold(60));
+  StepTimes times;
+  const double gain = true_gain(3, late_and_cold(0));
+  WhatIfs what_ifs;
+  for (int look = 0; look < 25; ++look) {
+    simulated.run_into(times, 100);
+    const bool is_kept = times.waits().front().step < 40;
+    const std::vector<LateSince> late{{1, is_kept ? 60 : times.waits().front().step}};
+    EXPECT_NEAR(what_ifs.replay(times.waits(), late).front().faster_percent, gain, 0.05 * gain) << look;
+  }
+  EXPECT_GT(times.waits().front().step, 60);
+  for (int look = 0; look < 25; ++look) EXPECT_TRUE(what_ifs.replay(times.waits(), {}).empty());
+  const std::vector<LateSince> anew{{1, times.waits().front().step}};
+  EXPECT_LT(what_ifs.replay(times.waits(), anew).front().faster_percent, 0.9 * gain) << "it was punctual";
+}
+
+// From the moment on all have three times as much to do.
+TEST(WhatIf, OtherWorkIsNotThatOfBefore) {
+  const auto extra = [](int rank, Phase phase, std::uint64_t step) {
+    if (step < 60 || phase != Phase::forward) return std::int64_t{0};
+    return (rank == 1 ? 140 : 70) * SimulatedSteps::kMs;
+  };
+  SimulatedSteps simulated(3, extra);
+  StepTimes times;
+  simulated.run_into(times, 160);
+  EXPECT_NEAR(faster(times.waits(), 1, 60), 100 * (176.4 / 106.4 - 1), 3);
+}
+
 TEST(WhatIf, OfNothingIsNothing) {
   const std::vector<LateSince> late{{0, 0}};
   EXPECT_TRUE(WhatIfs().replay({}, late).empty());
