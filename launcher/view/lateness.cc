@@ -244,6 +244,16 @@ void describe(std::vector<Described> all, const Waits& waits) {
   }
 }
 
+double mean_late_ms(const Waits& waits, std::size_t rank, std::size_t first) {
+  double sum = 0, count = 0;
+  for (std::size_t i = first; i < waits.all.size(); ++i) {
+    if (!waits.has(i, rank)) continue;
+    sum += waits.late_ms(i, rank);
+    ++count;
+  }
+  return count > 0 ? std::max(0.0, sum / count) : 0;
+}
+
 // Gives those that are late their moment.
 void find_late_ones(Lateness& all, const Waits& waits) {
   const std::vector<Delays> delays =
@@ -251,13 +261,16 @@ void find_late_ones(Lateness& all, const Waits& waits) {
   const std::array begins{first_of_last_steps(waits.all, kRecentSteps),
                           first_of_last_steps(waits.all, kMiddleWindow), std::size_t{0}};
   const auto evidence = evidence_of(delays, begins);
+  const double least = std::max(kLeastMs, kNotable * all.own_ms);
   std::vector<Described> found;
   for (LateRank& late : all.ranks) {
     const auto rank = static_cast<std::size_t>(late.rank);
-    if (late.late_ms < std::max(kLeastMs, kNotable * all.own_ms)) continue;
     if (rank >= evidence.size() || !evidence[rank]) continue;
-    found.push_back(begin_to_describe(late, moment_of(rank, delays, evidence[rank]->cap, waits),
-                                      delays[evidence[rank]->first].first, waits));
+    const std::size_t shown_by = delays[evidence[rank]->first].first;
+    const double cost = shown_by > begins[0] ? mean_late_ms(waits, rank, shown_by) : late.late_ms;
+    if (cost < least) continue;
+    found.push_back(
+        begin_to_describe(late, moment_of(rank, delays, evidence[rank]->cap, waits), shown_by, waits));
   }
   describe(std::move(found), waits);
 }
