@@ -21,6 +21,8 @@ constexpr double kRise = 3;
 constexpr std::array<std::size_t, 5> kSpells{8, 10, 12, 16, 20};
 constexpr std::int64_t kLeastSpell = 3'000'000'000;
 constexpr std::size_t kLeastBefore = 20, kMostBefore = 200;
+constexpr std::size_t kLeastRise = 3, kSeldom = 20;
+constexpr std::int64_t kLeastRiseTime = 1'000'000'000;
 constexpr std::size_t kLonger = 4;           // than spells before
 constexpr double kClear = 1.5, kNearly = 4;  // times less: delays that are as high, and part of a spell
 constexpr double kNoCap = std::numeric_limits<double>::max();
@@ -228,6 +230,25 @@ std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& dela
   }
   find_spells(found, delays);
   return found;
+}
+
+std::size_t last_rise(std::size_t rank, std::span<const Delays> delays) {
+  if (delays.size() < kLeastRise + kLeastBefore) return 0;
+  std::array<double, kLeastRise> last{};
+  for (std::size_t i = 0; i < kLeastRise; ++i) {
+    last[i] = delays[delays.size() - 1 - i].sum[rank];
+    if (std::isnan(last[i])) return 0;
+  }
+  std::ranges::sort(last);
+  const double high = last[kLeastRise / 2] / 2;
+  std::size_t first = delays.size();
+  while (first > 0 && delays[first - 1].sum[rank] >= high) --first;
+  if (delays.size() - first < kLeastRise || first < kLeastBefore) return 0;
+  if (!(high > 0) || delays.back().at_ns - delays[first].at_ns < kLeastRiseTime) return 0;
+  const auto before = delays.first(first).last(std::min(first, kMostBefore));
+  const auto as_high = static_cast<std::size_t>(
+      std::ranges::count_if(before, [&](const Delays& each) { return each.sum[rank] >= high / 2; }));
+  return as_high <= before.size() / kSeldom ? first : 0;
 }
 
 std::size_t change_point(std::span<const double> values, double cap) {

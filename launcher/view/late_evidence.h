@@ -42,6 +42,10 @@ struct Evidence {
 std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
                                                  std::span<const std::size_t> begins);
 
+// The first of the Delays with which the rank has become far later than before: three at least and for a
+// second, without a break. 0: none.
+std::size_t last_rise(std::size_t rank, std::span<const Delays> delays);
+
 // The first number after the greatest rise of the mean, which is at least to threefold and is no matter of a
 // few numbers; 0 where there is none. A number counts up to `cap`.
 std::size_t change_point(std::span<const double> values, double cap);

@@ -176,9 +176,14 @@ class PhaseSums {
 
 // The index of the first wait of its lateness. First its Delays are found, and then the step among theirs.
 std::size_t moment_of(std::size_t rank, const std::vector<Delays>& delays, double cap, const Waits& waits) {
-  std::vector<double> sums;
-  for (const Delays& each : delays) sums.push_back(std::isnan(each.sum[rank]) ? 0 : each.sum[rank]);
-  const std::size_t at = change_point(sums, cap);
+  std::size_t at = last_rise(rank, delays);
+  if (at > 0) {
+    cap = std::numeric_limits<double>::max();
+  } else {
+    std::vector<double> sums;
+    for (const Delays& each : delays) sums.push_back(std::isnan(each.sum[rank]) ? 0 : each.sum[rank]);
+    at = change_point(sums, cap);
+  }
   if (at == 0) return 0;
   const std::size_t begin = delays[at - std::min(at, kUnitsAround)].first;
   const std::size_t end =

@@ -12,11 +12,12 @@ namespace {
 
 constexpr std::size_t kMostReplays = 16;
 constexpr std::size_t kMostParts = 1 << 16;  // of the steps that are replayed
-constexpr std::size_t kLeastSteps = 10, kMostSteps = 500;
-constexpr std::size_t kMostUsualParts = 1 << 14, kMostUsual = 100;  // of these and of steps a median is taken
-constexpr std::size_t kWarmUp = 5, kLeastBefore = 20;               // steps before a moment
-constexpr double kLeastShare = 0.5;  // no wait makes work take longer: it is other work
-constexpr int kPunctual = 20;        // calls
+constexpr std::size_t kLeastSteps = 5, kMostSteps = 500;
+constexpr std::size_t kMostUsualParts = 1 << 14, kLeastUsual = 10,
+                      kMostUsual = 100;                // of these and of steps a median is taken
+constexpr std::size_t kWarmUp = 5, kLeastBefore = 20;  // steps before a moment
+constexpr double kLeastShare = 0.5;                    // no wait makes work take longer: it is other work
+constexpr int kPunctual = 20;                          // calls
 constexpr double kAway = -std::numeric_limits<double>::infinity();
 
 std::int64_t own_time(const WaitPart& part) { return std::max<std::int64_t>(0, part.own_ns); }
@@ -84,7 +85,7 @@ void run(std::vector<Replay>& replays, const std::deque<CommonWait>& waits) {
 
 WhatIfs::Usual WhatIfs::usual_of(const std::deque<CommonWait>& waits, std::size_t begin, std::size_t end,
                                  int rank) {
-  const std::size_t most = std::clamp(kMostUsualParts / waits.back().parts.size(), kLeastSteps, kMostUsual);
+  const std::size_t most = std::clamp(kMostUsualParts / waits.back().parts.size(), kLeastUsual, kMostUsual);
   std::vector<double> own, moves;
   for (std::size_t i = std::max(begin, end - std::min(end, most)); i < end; ++i) {
     const std::int64_t last = last_arrival(waits[i]);

@@ -24,7 +24,7 @@ struct LateSince {
   std::uint64_t step = 0;
 };
 
-// Purpose: replays the steps since a moment, 10 at least and 500 at most: pauses may be rare. Each rank does
+// Purpose: replays the steps since a moment, 5 at least and 500 at most: pauses may be rare. Each rank does
 // its own work, arrives, waits for the last one, and goes on after its moves. A second time nobody waits for
 // the late rank. A long wait makes the work after it slower, as caches and cores cool down. So the second
 // time work and moves take as long as before the moment, if at least 20 steps before have been seen. Pure.

@@ -154,6 +154,20 @@ TEST(LateEvidence, EightLongStepsAreEnough) {
   }
 }
 
+// It has always been late by a little.
+TEST(LateEvidence, ALatenessThatGrowsHasTheMomentOfItsGrowth) {
+  const auto fault = [](int rank, std::uint64_t step) { return rank == 0 ? 0.0 : step >= 60 ? 300.0 : 0.3; };
+  NoisyJob job(2, {.step_ms = 300, .jitter = 0.001, .pauses = 0, .warm_up = 0}, fault);
+  job.run(60);
+  EXPECT_EQ(late_ranks(job.waits()), std::vector<int>()) << "by too little";
+  for (int step = 4; step < 60; ++step) {
+    job.run(step == 4 ? 4 : 1);
+    const LateRank late = lateness_of(job.waits()).ranks.front();
+    EXPECT_EQ(late.since_step, 60) << step;
+    EXPECT_NEAR(late.late_ms, 300, 2) << step;
+  }
+}
+
 // Steps of one rank are longer by much for a while, again and again, each time by about as much.
 class BusySpells {
  public:
