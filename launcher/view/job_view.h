@@ -23,7 +23,8 @@
 namespace rueda {
 
 // Purpose: hears of ranks, hosts and their history, and tells of them in JSON: `job`, which seldom changes,
-// and `update`, with what is new. Pure; time is passed in. Owned by the main thread of the supervisor.
+// and `update`, with what is new. Pure; time is passed in, but for the time that an analysis takes. Owned by
+// the main thread of the supervisor.
 class JobView {
  public:
   using Time = std::chrono::steady_clock::time_point;
