@@ -171,13 +171,6 @@ void JobView::analyse(Time now) {
   tell_stragglers(now);
 }
 
-const LateRank* JobView::late_rank() const {
-  const auto& ranks = analysed_.analysis.lateness.ranks;
-  const auto found = std::ranges::find_if(
-      ranks, [this](const LateRank& each) { return each.explains && rank_of(each.rank) >= 0; });
-  return found == ranks.end() ? nullptr : &*found;
-}
-
 void JobView::tell_stragglers(Time now) {
   for (const auto& [late, is_change] : analysed_.stragglers.hear(analysed_.analysis.lateness)) {
     if (rank_of(late.rank) < 0) continue;
@@ -252,8 +245,9 @@ void JobView::measure(Time now) {
   line_.has_steps = heard.has_value();
   Progress progress = heard.value_or(Progress{});
   progress.step_ms = pace_.step_ms();
-  if (const LateRank* late = late_rank(); late != nullptr && late->step_ms > 0)
-    progress.step_ms = late->step_ms;  // of the same steps as the lateness in the line
+  const LateRank* late =
+      reason_to_wait(analysed_.analysis.lateness, [this](int rank) { return rank_of(rank) >= 0; });
+  if (late != nullptr && late->step_ms > 0) progress.step_ms = late->step_ms;  // of the same steps
   if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
   if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_)) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
@@ -290,7 +284,8 @@ void JobView::settle_running(Time now) {
     const std::size_t running = count(ranks_, RankState::running);
     line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");
   }
-  if (const LateRank* late = late_rank())
+  if (const LateRank* late =
+          reason_to_wait(analysed_.analysis.lateness, [this](int rank) { return rank_of(rank) >= 0; }))
     line_.culprit = {late->rank, std::string(name_of(late->phase)), name_of_rank(late->rank), late->late_ms};
   look_for_stall(now);
 }

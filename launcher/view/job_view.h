@@ -105,8 +105,6 @@ class JobView {
   // It counts its steps as all ranks of the present generation do.
   bool is_in_generation(int worker, const agents::Observed& news) const;
   nlohmann::json late_as_json() const;
-  // For which the others wait most; null: none.
-  const LateRank* late_rank() const;
   std::vector<const RankPlans*> plans() const;
   void expect_ranks();
   void analyse(Time now);

@@ -300,6 +300,12 @@ std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t
   return waits.size() - std::min(waits.size(), steps);
 }
 
+const LateRank* reason_to_wait(const Lateness& lateness, const std::function<bool(int rank)>& counts) {
+  const auto found = std::ranges::find_if(
+      lateness.ranks, [&](const LateRank& each) { return each.explains && counts(each.rank); });
+  return found == lateness.ranks.end() ? nullptr : &*found;
+}
+
 std::size_t phase_window(std::size_t steps, std::size_t ranks) {
   const std::size_t most = std::max(kRecentSteps, kMostPhaseParts / std::max<std::size_t>(1, ranks));
   return std::bit_floor(std::min(steps, most));

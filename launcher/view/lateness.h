@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -44,6 +45,9 @@ struct Lateness {
 // Of the last kRecentSteps steps; the moment and the best time of all steps that are there. The first steps
 // do not count: a start takes its time. Pure.
 Lateness lateness_of(const std::deque<CommonWait>& waits);
+
+// The latest of those that count and explain most of the waiting; null: none.
+const LateRank* reason_to_wait(const Lateness& lateness, const std::function<bool(int rank)>& counts);
 
 // Of so many steps of a lateness the phase is found: a power of two, so that late ranks share their sums.
 std::size_t phase_window(std::size_t steps, std::size_t ranks);
