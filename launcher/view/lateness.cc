@@ -267,12 +267,13 @@ void find_late_ones(Lateness& all, const Waits& waits) {
                           first_of_last_steps(waits.all, kMiddleWindow), std::size_t{0}};
   const auto evidence = evidence_of(delays, begins);
   const double least = std::max(kLeastMs, kNotable * all.own_ms);
+  const std::size_t half = first_of_last_steps(waits.all, kRecentSteps / 2);
   std::vector<Described> found;
   for (LateRank& late : all.ranks) {
     const auto rank = static_cast<std::size_t>(late.rank);
     if (rank >= evidence.size() || !evidence[rank]) continue;
     const std::size_t shown_by = delays[evidence[rank]->first].first;
-    const double cost = shown_by > begins[0] ? mean_late_ms(waits, rank, shown_by) : late.late_ms;
+    const double cost = shown_by > half ? mean_late_ms(waits, rank, shown_by) : late.late_ms;
     if (cost < least) continue;
     found.push_back(
         begin_to_describe(late, moment_of(rank, delays, evidence[rank]->cap, waits), shown_by, waits));
