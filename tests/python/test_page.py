@@ -38,6 +38,22 @@ def test_only_who_has_the_token_sees_the_page():
         assert connection.getresponse().status == 403  # no page of ours has sent it
 
 
+def test_dumps_are_at_least_a_second_apart(folder):
+    def ask():
+        connection = http.client.HTTPConnection("127.0.0.1", job.port, timeout=60)
+        connection.request("POST", f"/dump?token={job.token}", headers={"Origin": f"http://127.0.0.1:{job.port}"})
+        return connection
+
+    with Job(1, "sleep", 30, options=("--page", "0", "--dump-folder", folder)) as job:
+        first = ask()
+        time.sleep(0.1)
+        second = ask().getresponse()
+        assert second.status == 429 and b"ask again" in second.read()
+        assert first.getresponse().status == 200
+        time.sleep(1)
+        assert ask().getresponse().status == 200
+
+
 def test_events_follow_the_job():
     with Job(3, BIN / "marked_training", 3000, 2, 8, 100) as job:
         answer = job.get("/events")

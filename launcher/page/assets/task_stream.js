@@ -199,5 +199,5 @@ export class TaskStream {
 
 export const kPhaseWords = {
   data: "data", forward: "forward", backward: "backward", wait: "waits for others", moves: "moves gradients", step: "optimizer step",
-  evaluation: "evaluation", checkpoint: "checkpoint", garbage: "garbage collection", other: "other",
+  evaluation: "evaluation", checkpoint: "checkpoint", garbage: "garbage collection", other: "other code",
 };

@@ -183,7 +183,8 @@ TEST(JobMembership, AWorkerThatCannotStartIsLost) {
 
 std::vector<std::string> events_of(const JobView& view, JobView::Time now) {
   std::vector<std::string> list;
-  for (const json& event : view.everything(now)["events"])
+  const json all = view.everything(now);
+  for (const json& event : all["events"])
     list.push_back(event["kind"].get<std::string>() + ": " + event["text"].get<std::string>());
   return list;
 }
@@ -198,6 +199,7 @@ TEST(JobView, ARankThatLeavesTheOthersIsTheCauseOfWhatFollows) {
   EXPECT_FALSE(has_event(job.view.update(job.now()), "left")) << "they may all end";
   job.later += 800ms;
   job.view.ended(2, true, "rank 2 (process 102 on h0) ended with status 1", job.now());
+  job.later += 80ms;
   job.view.ended(0, true, "rank 0 (process 100 on h0) ended with status 1", job.now());
   const json update = job.view.update(job.now());
   const std::string left = "rank 1 (process 101 on h0) ended with status 0, while ranks 0, 2 ran on";
