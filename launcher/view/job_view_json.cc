@@ -21,6 +21,7 @@ constexpr double kSilent = 2.5;     // seconds: older news of a rank are not of 
 json as_json(const LineFacts& line, int culprit) {
   json entry{{"state", name_of(line.state)}, {"text", in_words(line)}};
   if (culprit >= 0) entry["rank"] = culprit;
+  if (line.pause_s > 0) entry["pause"] = true;
   return entry;
 }
 

@@ -291,6 +291,7 @@ def test_stacks_and_a_dump_at_one_time(folder):
         answer = job.get("/events")
         assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 5)
         for milliseconds in (20, 100, 300):
+            time.sleep(1)  # dumps are a second apart
             made = {}
             asks = [threading.Thread(target=lambda path=path: made.update({path: job.post(path)})) for path in ("/stacks", "/dump")]
             asks[0].start()

@@ -95,6 +95,7 @@ TEST(Standstill, APauseIsToldWithoutAlarm) {
     const std::string text = update["line"]["text"];
     EXPECT_EQ(update["line"]["state"], second < 60 ? "waiting" : "stalled") << text;
     EXPECT_EQ(update["line"]["rank"], 2);
+    EXPECT_EQ(update["line"].contains("pause"), second < 60) << "its mark is not red";
     EXPECT_EQ(has_event(update, "stall"), second == 60 || second == 62) << "by its length, and by the words";
     if (second == 4)
       EXPECT_NE(text.find("step 20 of 1,000, 660 samples/s; the others wait for rank 2 (checkpoint, 4.0 s)"),
