@@ -132,12 +132,12 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
   timeline_.push(event);
 }
 
-// The launcher tells of lost ranks, and the end of a job is no failure.
+// The launcher tells of lost ranks. A rank that has shut down without an operation of others is no loss.
 void Observer::ended(const Status& status) {
   look_at_stalls(false);
   const bool is_failure = status.code == StatusCode::mismatch ||
                           status.code == StatusCode::invalid_argument || status.code == StatusCode::stalled ||
-                          status.code == StatusCode::backend_error;
+                          status.code == StatusCode::shut_down || status.code == StatusCode::backend_error;
   if (is_failure) TrainingRecord::of_process().note_failure(status.message);
 }
 
