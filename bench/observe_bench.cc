@@ -35,17 +35,17 @@ Step make_step(int tensors, int tensors_in_a_plan) {
 
 void observe(Observer& observer, const Step& step) {
   std::vector<Flight> flights;
-  for (const Request& request : step.requests) flights.push_back(observer.submitted(request));
+  for (const Request& request : step.requests) flights.push_back(observer.submitted(request, clock_now()));
   std::size_t next = 0;
   for (const Plan& plan : step.plans) {
-    observer.planned(plan);
+    observer.planned(plan, clock_now());
     for (std::size_t i = 0; i < plan.tensors.size(); ++i) observer.planned(plan, flights[next++]);
   }
   next = 0;
   for (const Plan& plan : step.plans) {
     const std::span<const Flight> carried(flights.begin() + static_cast<std::ptrdiff_t>(next),
                                           plan.tensors.size());
-    observer.started(plan);
+    observer.started(plan, clock_now());
     for (const Flight& flight : carried) observer.started(flight);
     for (std::string_view phase : {"packing tensors", "reducing around the ring", "reducing around the ring",
                                    "reducing around the ring", "unpacking tensors"})

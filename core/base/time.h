@@ -14,9 +14,10 @@ using Duration = std::chrono::steady_clock::duration;
 inline Time clock_now() { return std::chrono::steady_clock::now(); }
 
 // This machine's monotonic clock, which all its processes share.
-inline std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(clock_now().time_since_epoch()).count();
+inline std::int64_t monotonic_ns(Time at) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
 }
+inline std::int64_t monotonic_ns() { return monotonic_ns(clock_now()); }
 
 // Of both that are there.
 inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {

@@ -93,7 +93,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   }
   tell_stalls();
   if (failed_) return true;  // Plans call nothing any more
-  take_plans();
+  take_plans(now);
   if (of_waiter && !waiters_may_run()) return true;
   moved |= works_.step(now);
   for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(false);
@@ -167,7 +167,7 @@ bool ProgressEngine::accept_submissions(Time now) {
     const SharedRequest first = group.front().shared_request;
     CacheId& id = group.front().pending_name->id;
     for (Entry& entry : group) {
-      entry.flight = shared_.observer.submitted(entry.request());
+      entry.flight = shared_.observer.submitted(entry.request(), now);
       entry.calls_out = entry.submission().allocate != nullptr;
       if (entry.calls_out) ++bound_.calling_out;
       bound_.on_devices |= entry.request().device != DeviceKind::host;
@@ -215,10 +215,10 @@ void ProgressEngine::remind_of_shutdown(Time now) {
 
 // --- Plans of all ranks.
 
-void ProgressEngine::take_plans() {
+void ProgressEngine::take_plans(Time now) {
   shared_.observer.agreed(*negotiator_);
   for (Plan& plan : negotiator_->take_plans()) {
-    shared_.observer.planned(plan);
+    shared_.observer.planned(plan, now);
     bound_.on_devices |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
     std::vector<Entry> entries;  // what it calls of what this rank has in flight
     const bool takes_part = plan.members && plan.members->contains(components_.rank);

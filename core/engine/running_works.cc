@@ -47,7 +47,7 @@ void RunningWorks::start(Time now) {
   }
   running_.splice(running_.end(), called_, called_.begin());
   called.moved = now;
-  observer_.started(called.plan);
+  observer_.started(called.plan, now);
   for (const Entry& entry : called.entries) {
     entry.handle->begun = true;
     if (!entry.joined) observer_.started(entry.flight);

@@ -32,8 +32,8 @@ void Observer::begin(const TraceIdentity& identity, const TuningParameters& para
   timeline_.set_identity(identity);
 }
 
-Flight Observer::submitted(const Request& request) {
-  const Flight flight = recorder_.submitted(shown_name(request), request);
+Flight Observer::submitted(const Request& request, Time now) {
+  const Flight flight = recorder_.submitted(shown_name(request), request, monotonic_ns(now));
   metrics_.last_submission.set(static_cast<std::uint64_t>(flight.submitted_ns));
   if (!timeline_.tracing()) return flight;
   TraceEvent event;
@@ -47,8 +47,8 @@ Flight Observer::submitted(const Request& request) {
   return flight;
 }
 
-void Observer::planned(const Plan& plan) {
-  planned_ns_ = monotonic_ns();
+void Observer::planned(const Plan& plan, Time now) {
+  planned_ns_ = monotonic_ns(now);
   if (plan.status.ok()) runs_.push_back({plan.number, planned_ns_});
 }
 
@@ -69,8 +69,8 @@ std::deque<Observer::Run>::iterator Observer::find(const Plan& plan) {
   return std::ranges::find(runs_, plan.number, &Run::number);
 }
 
-void Observer::started(const Plan& plan) {
-  started_ns_ = monotonic_ns();
+void Observer::started(const Plan& plan, Time now) {
+  started_ns_ = monotonic_ns(now);
   metrics_.plan_started(plan.tensors.size(), plan.buffer_bytes);
   // Plans start in order: an earlier one that has not started here does not concern this rank.
   auto run = runs_.begin();
@@ -132,12 +132,12 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
   timeline_.push(event);
 }
 
-// The launcher tells of lost ranks, and the end of a job is no failure.
+// The launcher tells of lost ranks. A rank that has shut down without an operation of others is no loss.
 void Observer::ended(const Status& status) {
   look_at_stalls(false);
   const bool is_failure = status.code == StatusCode::mismatch ||
                           status.code == StatusCode::invalid_argument || status.code == StatusCode::stalled ||
-                          status.code == StatusCode::backend_error;
+                          status.code == StatusCode::shut_down || status.code == StatusCode::backend_error;
   if (is_failure) TrainingRecord::of_process().note_failure(status.message);
 }
 

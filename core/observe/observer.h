@@ -27,10 +27,10 @@ class Observer {
   // Before anything else, and before other threads ask.
   void begin(const TraceIdentity& identity, const TuningParameters& parameters);
 
-  Flight submitted(const Request& request);
-  void planned(const Plan& plan);                        // it has arrived
+  Flight submitted(const Request& request, Time now);
+  void planned(const Plan& plan, Time now);              // it has arrived
   void planned(const Plan& plan, const Flight& flight);  // with this tensor
-  void started(const Plan& plan);                        // it has a Work
+  void started(const Plan& plan, Time now);              // it has a Work
   void started(const Flight& flight);                    // the tensor's Plan has
   void doing(const Plan& plan, std::string_view phase);
   void finished(const Plan& plan);  // its Work is over

@@ -113,9 +113,8 @@ void Recorder::forget(std::uint64_t plan) {
   if (plan > load_word(forgotten)) store_word(forgotten, plan);
 }
 
-Flight Recorder::submitted(const std::string& name, const Request& request) {
-  const Flight flight{submitted_++, static_cast<std::uint64_t>(bytes_of(request)), monotonic_ns(),
-                      take_slot()};
+Flight Recorder::submitted(const std::string& name, const Request& request, std::int64_t now_ns) {
+  const Flight flight{submitted_++, static_cast<std::uint64_t>(bytes_of(request)), now_ns, take_slot()};
   if (flight.slot >= 0) {
     name_slot(name, request, flight);
   } else {

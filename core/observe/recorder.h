@@ -41,7 +41,7 @@ class Recorder {
   void end_in_order();
 
   // Whoever submits keeps the Flight, and completes it once. `name`: as it is to be shown.
-  Flight submitted(const std::string& name, const Request& request);
+  Flight submitted(const std::string& name, const Request& request, std::int64_t now_ns = monotonic_ns());
   void planned(const Flight& flight, std::uint64_t plan);
   void started(const Flight& flight, std::int64_t now_ns = monotonic_ns());
   void completed(const Flight& flight, bool ok);

@@ -9,7 +9,7 @@ namespace rueda {
 
 // The phases of a training loop. The optimizers of Rueda mark `backward`, `wait` and `step` on their own.
 enum class Phase : std::uint8_t {
-  other,  // before the first mark
+  other,  // before the first mark, or between parts of a step
   data,   // the loop waits for samples
   forward,
   backward,    // from the first gradient of a step on
@@ -49,7 +49,8 @@ void log_scalar(std::string_view tag, double value, std::int64_t step = -1);
 // InvalidArgument if one of the others is negative.
 void describe_training(std::int64_t total_steps, std::int64_t samples_per_step, std::int64_t steps_done = -1);
 
-// Counts a step. The next phase is `forward`. For loops without one of Rueda's optimizers: each of these
+// Counts a step. The next phase is `forward`. In a loop that marks its samples as `data`, `forward` begins
+// behind them, and what comes before is `other`. For loops without one of Rueda's optimizers: each of these
 // counts its own steps.
 void end_step();
 

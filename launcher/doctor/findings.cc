@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "launcher/doctor/link_checks.h"
+#include "launcher/system/json_text.h"
 #include "launcher/system/printable.h"
 
 namespace rueda {
@@ -110,7 +111,7 @@ std::string to_json(const std::vector<Finding>& findings, const Examination& exa
                             {"sent_bytes_per_second", link.sent},
                             {"received_bytes_per_second", link.received},
                             {"problem", link.problem}});
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(all, 2) + "\n";
 }
 
 }  // namespace rueda

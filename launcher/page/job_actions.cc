@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/number.h"
+#include "launcher/system/json_text.h"
 #include "launcher/view/stack_groups.h"
 
 namespace rueda {
@@ -31,18 +32,14 @@ constexpr auto kNotice = 1s;        // from a request to its first step
 constexpr auto kLongestStep = 60s;  // as the ranks have it, which write the file
 constexpr auto kUntilFile = 30s;    // from the last step to the file of all ranks
 
-std::string text_of(const json& answer) {
-  return answer.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string error(const std::string& words) { return text_of({{"error", words}}); }
+std::string error(const std::string& words) { return json_text({{"error", words}}); }
 
 // In a thread. No memory is no reason for an end of the job.
 std::string stacks_answer(const RankReplies& replies, const json& ranks) {
   try {
     json stacks = stacks_of_ranks(replies.by_rank, {replies.silent.begin(), replies.silent.end()}, ranks);
     stacks["text"] = stacks_text(stacks, true);
-    return text_of(stacks);
+    return json_text(stacks);
   } catch (const std::exception& problem) {
     return error(fmt::format("no stacks: {}", problem.what()));
   }
@@ -109,7 +106,7 @@ void JobActions::begin(Inquiry inquiry, EventFeed& feed, Time now) {
       surroundings_.stop();
       surroundings_.say("stop",
                         "the ranks are asked to save and to stop, at the wish of somebody who watches");
-      return feed.answer(inquiry, text_of({{"asked", true}}));
+      return feed.answer(inquiry, json_text({{"asked", true}}));
   }
 }
 
@@ -120,7 +117,7 @@ void JobActions::begin_dump(EventFeed& feed) {
     dumps_ = false;
     feed.answer(Inquiry::dump,
                 dump.error.empty()
-                    ? text_of({{"folder", dump.folder}, {"files", dump.files}, {"summary", dump.summary}})
+                    ? json_text({{"folder", dump.folder}, {"files", dump.files}, {"summary", dump.summary}})
                     : error(dump.error));
   });
 }
@@ -173,10 +170,10 @@ std::string JobActions::timeline_answer(const RankReplies& replies) {
     awaited_.reset();
     return error(refusals.empty() ? "no rank runs" : fmt::format("no timeline: {}", refusals.front()));
   }
-  return text_of({{"file", timeline.file},
-                  {"first_step", timeline.first},
-                  {"last_step", timeline.last - 1},
-                  {"refusals", refusals}});
+  return json_text({{"file", timeline.file},
+                    {"first_step", timeline.first},
+                    {"last_step", timeline.last - 1},
+                    {"refusals", refusals}});
 }
 
 // Rank 0 puts the files of all ranks together if it can reach them.

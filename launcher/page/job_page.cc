@@ -16,6 +16,7 @@
 #include "core/base/number.h"
 #include "launcher/page/jobs_folder.h"
 #include "launcher/page/page_file.h"
+#include "launcher/system/json_text.h"
 
 namespace rueda {
 namespace {
@@ -30,8 +31,7 @@ constexpr auto kFarewell = 500ms;        // for those who watch the end
 constexpr auto kBetweenAnswers = 50ms;   // of a status: whoever asks all the time leaves the loop its own
 
 std::string event(const char* name, const nlohmann::json& data) {
-  return fmt::format("event: {}\ndata: {}\n\n", name,
-                     data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return fmt::format("event: {}\ndata: {}\n\n", name, json_text(data));
 }
 
 // Of a text such as 200mbit, in bytes per second; 0 where it is none.
@@ -248,9 +248,7 @@ void JobPage::give_status(const EventFeed::Wanted& wanted, Clock::time_point now
   }
   watch_->answered = now;
   publish(now);
-  if (wanted.wants(Inquiry::status))
-    feed_.answer(Inquiry::status,
-                 view_.status(now).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (wanted.wants(Inquiry::status)) feed_.answer(Inquiry::status, json_text(view_.status(now)));
   if (wanted.wants(Inquiry::metrics)) feed_.answer(Inquiry::metrics, view_.metrics());
 }
 

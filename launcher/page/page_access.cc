@@ -60,8 +60,11 @@ std::string PageAccess::url() const {
   return fmt::format("http://{}:{}/?token={}", name, port_, token_);
 }
 
-// Cookies of one host are the same for all its ports.
-std::string PageAccess::cookie_name() const { return fmt::format("rueda-{}", port_); }
+// Cookies of one host are the same for all its ports. Tunnels to jobs of several hosts may have one port.
+std::string PageAccess::cookie_name() const {
+  constexpr std::size_t kLetters = 8;
+  return fmt::format("rueda-{}-{}", port_, cookie_secret_.substr(0, kLetters));
+}
 
 std::string PageAccess::cookie() const {
   return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(), cookie_secret_);

@@ -13,6 +13,7 @@
 #include "core/base/files/whole_file.h"
 #include "launcher/page/module_bundle.h"
 #include "launcher/page/page_assets.h"
+#include "launcher/system/json_text.h"
 
 namespace rueda {
 namespace {
@@ -40,7 +41,7 @@ std::string hash_of(std::string_view text) {
 
 // Nothing inside can end the element that it stands in.
 std::string data_text(const nlohmann::json& data) {
-  const std::string text = data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = json_text(data);
   std::string safe;
   safe.reserve(text.size());
   for (const char letter : text) {

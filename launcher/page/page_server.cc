@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/time.h"
 #include "launcher/page/page_assets.h"
 #include "launcher/page/page_connections.h"
 #include "launcher/system/signals.h"
@@ -22,7 +23,8 @@ using httplib::Request;
 using httplib::Response;
 
 constexpr int kUnauthorized = 401, kForbidden = 403, kNotFound = 404, kWrongMethod = 405, kNoRanges = 416,
-              kBusy = 503;
+              kTooMany = 429, kBusy = 503;
+constexpr std::int64_t kBetweenDumps = 1'000'000'000;  // nanoseconds
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -128,7 +130,10 @@ std::unique_ptr<PageConnections> make_connections(Descriptor listening, const Pa
 
 PageServer::PageServer(std::unique_ptr<PageConnections> connections, std::unique_ptr<PageAccess> access,
                        EventFeed& feed, std::string told_page)
-    : access_(std::move(access)), told_page_(std::move(told_page)), connections_(std::move(connections)) {
+    : access_(std::move(access)),
+      told_page_(std::move(told_page)),
+      connections_(std::move(connections)),
+      dump_at_(-kBetweenDumps) {
   connections_->set_pre_routing_handler([this, &feed](const Request& request, Response& response) {
     if (access_ && !admit(request, response, *access_)) return httplib::Server::HandlerResponse::Handled;
     if (request.ranges.size() > 1)  // copies of the whole, as many as the client wants
@@ -137,6 +142,8 @@ PageServer::PageServer(std::unique_ptr<PageConnections> connections, std::unique
       refuse(response, kBusy, "too many connections");
     else if (!told_page_.empty() && request.path == "/page")
       response.set_content(nlohmann::json{{"page", told_page_}}.dump(), kJson);
+    else if (access_ && acts(request) && request.path == "/dump" && !may_dump())
+      refuse(response, kTooMany, "somebody has asked for a dump within this second; ask again in a moment");
     else
       answer(request, response, feed);
     return httplib::Server::HandlerResponse::Handled;
@@ -154,6 +161,13 @@ std::unique_ptr<PageServer> PageServer::on_socket(const std::string& path, Event
                                                   const std::string& page) {
   auto connections = make_connections(listen_on_path(path), {});
   return std::unique_ptr<PageServer>(new PageServer(std::move(connections), nullptr, feed, page));
+}
+
+// Each is a folder on the disk. Called by the threads of connections.
+bool PageServer::may_dump() {
+  const auto now = monotonic_ns();
+  std::int64_t last = dump_at_.load();
+  return now >= last + kBetweenDumps && dump_at_.compare_exchange_strong(last, now);
 }
 
 PageServer::~PageServer() { stop(); }

@@ -2,6 +2,8 @@
 // The HTTP server of a job's page.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -40,10 +42,13 @@ class PageServer {
   PageServer(std::unique_ptr<PageConnections> connections, std::unique_ptr<PageAccess> access,
              EventFeed& feed, std::string told_page);
 
+  bool may_dump();
+
   std::unique_ptr<PageAccess> access_;  // null: everybody has access
   const std::string told_page_;         // of another server: its address
   std::unique_ptr<PageConnections> connections_;
   std::thread accepting_;
+  std::atomic<std::int64_t> dump_at_;  // nanoseconds of the steady clock: the last one that was asked for
 };
 
 }  // namespace rueda

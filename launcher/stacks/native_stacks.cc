@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "launcher/system/descriptor.h"
+#include "launcher/system/json_text.h"
 
 namespace rueda {
 namespace {
@@ -261,7 +262,7 @@ void write_native_stacks(const ProcessSnapshot& snapshot, int descriptor) {
   std::vector<std::pair<pid_t, Addresses>> threads;
   const auto write = [&](pid_t id, const Addresses& frames) {
     const nlohmann::json line{{"id", id}, {"frames", unwinder.names(frames)}};
-    return !write_all(descriptor, line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return !write_all(descriptor, json_text(line) + "\n");
   };
   for (const ProcessSnapshot::Thread& thread : snapshot.threads) {
     if (!thread.is_read) continue;

@@ -15,6 +15,7 @@
 #include "launcher/stacks/bounded_child.h"
 #include "launcher/stacks/native_stacks.h"
 #include "launcher/stacks/process_snapshot.h"
+#include "launcher/system/json_text.h"
 
 namespace rueda {
 namespace {
@@ -155,7 +156,7 @@ class Answer {
     json answer{{"process", snapshot_.process}, {"threads", threads_}, {"notes", notes}};
     if (moment_) answer["phase"] = static_cast<int>(moment_->phase);
     if (moment_) answer["step"] = moment_->step;
-    return answer.dump(-1, ' ', false, json::error_handler_t::replace);
+    return json_text(answer);
   }
 
   ProcessSnapshot snapshot_;

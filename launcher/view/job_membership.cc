@@ -8,6 +8,11 @@
 #include "launcher/view/job_view.h"
 
 namespace rueda {
+namespace {
+
+constexpr auto kOneEnd = std::chrono::seconds(2);  // ranks that end within it end together
+
+}  // namespace
 
 void JobView::add_host(const std::string& name) {
   hosts_.push_back({.name = name, .load = {}, .before = {}});
@@ -32,9 +37,15 @@ void JobView::started(int rank, int host, int process) {
 void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) {
   RankView& about = ranks_[rank];
   if (about.state == RankState::ended || about.state == RankState::lost) return;
+  if (!facts_.elastic && !pace_.is_held()) {
+    measure(now);
+    pace_.hold();
+  }
+  if (is_lost) tell_early_ends(now, true);
   about.state = is_lost ? RankState::lost : RankState::ended;
+  about.ended_at = now;
   about.words = words;
-  if (!about.observed.stall.empty()) line_.stall.clear();
+  about.stalled_at.reset();
   expect_ranks();
   if (!facts_.elastic) curves_.note_end(rank);  // else another worker is that rank
   if (is_lost) {
@@ -42,6 +53,20 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
     note_event("lost", rank, words, now);
   }
   news_.job = true;
+}
+
+// An ordinary end is no news, unless others go on. Then it may be the cause of what happens to them.
+void JobView::tell_early_ends(Time now, bool at_once) {
+  if (facts_.elastic || count(ranks_, RankState::running) == 0) return;
+  if (count(ranks_, RankState::lost) > 0) return;
+  for (auto& [number, rank] : ranks_) {
+    if (rank.state != RankState::ended || rank.end_is_told || (!at_once && now < rank.ended_at + kOneEnd))
+      continue;
+    rank.end_is_told = true;
+    rank.words += fmt::format(", while {} ran on", named(ranks_, RankState::running));
+    note_event("left", number, rank.words, rank.ended_at);
+    news_.job = true;
+  }
 }
 
 // Times and steps of the generation before say nothing of this one. Offsets are to the clock of the present
@@ -57,7 +82,7 @@ void JobView::generation(std::uint64_t number, const std::set<int>& members, Tim
     analysed_ = {.waits = times_.completed()};
     news_.analysis = true;
     pace_ = {};
-    line_.stall.clear();
+    for (auto& [number, rank] : ranks_) rank.stalled_at.reset();
   }
   const std::set<int> before = std::exchange(membership_.members, members);
   membership_.generation = number;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/view/job_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
 
+#include "rueda/rank_set.h"
+
 namespace rueda {
 namespace {
 
 using nlohmann::json;
+
+constexpr auto kBeforeLoss = std::chrono::seconds(30);  // a failure then may be its cause
 
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
@@ -48,6 +54,40 @@ std::size_t count(const std::map<int, RankView>& ranks, RankState state) {
 
 bool all_over(const std::map<int, RankView>& ranks) {
   return !ranks.empty() && count(ranks, RankState::ended) + count(ranks, RankState::lost) == ranks.size();
+}
+
+std::string oldest_stall(const std::map<int, RankView>& ranks) {
+  const RankView* oldest = nullptr;
+  for (const auto& [number, rank] : ranks)
+    if (rank.state == RankState::running && rank.stalled_at &&
+        (oldest == nullptr || *rank.stalled_at < *oldest->stalled_at))
+      oldest = &rank;
+  return oldest == nullptr ? "" : oldest->observed.stall;
+}
+
+std::string named(const std::map<int, RankView>& ranks, RankState state) {
+  RankSet set;
+  for (const auto& [number, rank] : ranks)
+    if (rank.state == state) set.add(number, number + 1);
+  return to_string(set);
+}
+
+std::string loss_in_words(const std::map<int, RankView>& ranks) {
+  const RankView *lost = nullptr, *failed = nullptr, *left = nullptr;
+  for (const auto& [number, rank] : ranks)
+    if (rank.state == RankState::lost && (lost == nullptr || rank.ended_at < lost->ended_at)) lost = &rank;
+  if (lost == nullptr) return "";
+  for (const auto& [number, rank] : ranks) {
+    if (!rank.observed.failure.empty() && rank.failed_at > lost->ended_at - kBeforeLoss &&
+        (failed == nullptr || rank.failed_at < failed->failed_at))
+      failed = &rank;
+    if (rank.state == RankState::ended && rank.end_is_told && rank.ended_at < lost->ended_at &&
+        (left == nullptr || rank.ended_at < left->ended_at))
+      left = &rank;
+  }
+  std::string cause = failed != nullptr ? failed->observed.failure : left != nullptr ? left->words : "";
+  if (cause.ends_with('.')) cause.pop_back();
+  return cause.empty() ? lost->words : fmt::format("{}; {}", cause, lost->words);
 }
 
 bool may_train(const RankView& rank) {

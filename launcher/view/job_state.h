@@ -2,9 +2,11 @@
 // Ranks, hosts and events of a job, as the page shows them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,14 +30,21 @@ struct OpenSpan {
 };
 
 struct RankView {
+  using Time = std::chrono::steady_clock::time_point;
+
   RankState state = RankState::starting;
   int host = 0;
   int process = 0;
   std::string words;                // of its end
+  Time ended_at{};                  // once it has
+  bool end_is_told = false;         // as an event
   bool is_heard = false;            // the agent has told of it
   double heard_at = 0;              // Unix seconds: the last time
   agents::Observed observed;        // the last one, without its history
   std::int64_t phase_since_ns = 0;  // on rank 0's clock
+  Time failed_at{};                 // its last failure was heard
+  std::optional<Time> stalled_at;   // its words of a stall were heard; nothing: there are none
+  bool stall_is_told = false;       // as an event
   OpenSpan told;
   RankPlans plans;
 };
@@ -69,6 +78,14 @@ std::string name_of(RankState state);
 std::size_t count(const std::map<int, RankView>& ranks, RankState state);
 // None of them is starting or running.
 bool all_over(const std::map<int, RankView>& ranks);
+
+// The words of the stall that has been heard first; empty: there is none.
+std::string oldest_stall(const std::map<int, RankView>& ranks);
+// The ranks in that state: "ranks 0, 2".
+std::string named(const std::map<int, RankView>& ranks, RankState state);
+// How the first lost rank has ended, behind what has come shortly before: a failure, or the end of another.
+// Empty where no rank is lost.
+std::string loss_in_words(const std::map<int, RankView>& ranks);
 
 // Rounded to 10 microseconds: seconds of a time of the job.
 double feed_seconds(std::int64_t job_ns);

@@ -20,7 +20,7 @@ constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come
 constexpr std::size_t kMostNewSpans = 8000;  // in one update
 constexpr std::size_t kMostEvents = 500;
 constexpr int kPause = 20;                                 // times as long as the analysis before
-constexpr double kSilent = 2.5;                            // seconds: older news of a rank are not of now
+constexpr auto kAfterPause = 2s;                           // the words of a wait for it may last so long
 constexpr double kLongestRest = 366 * 86'400.0;            // seconds: what is farther is no forecast
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;  // of times that may be added
 
@@ -79,14 +79,17 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   rank.phase_since_ns = clock_.common_time(host, news.phase_since_ns, news.clock_offset_ns);
 }
 
-// Words of a failure are the same on all ranks, and are told once. A stall without words is over.
+// Words of a failure are the same on all ranks, and are told once. A stall without words is over. Rank 0 of
+// each process set has its own.
 void JobView::hear_words(const agents::Observed& news, Time now) {
   const auto told = [&](const auto& each) { return each.second.observed.failure == news.failure; };
   if (!news.failure.empty() && std::ranges::none_of(ranks_, told))
     note_event("error", news.rank, news.failure, now);
-  if (news.stall == ranks_.at(news.rank).observed.stall || news.stall == line_.stall) return;
-  line_.stall = news.stall;
-  if (!news.stall.empty()) note_event("stall", -1, news.stall, now);
+  RankView& rank = ranks_.at(news.rank);
+  if (news.failure != rank.observed.failure) rank.failed_at = now;
+  if (news.stall == rank.observed.stall) return;
+  rank.stalled_at = news.stall.empty() ? std::nullopt : std::optional(now);
+  rank.stall_is_told = false;
 }
 
 void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
@@ -95,6 +98,7 @@ void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
   const bool is_present = is_in_generation(rank, news);
   for (const agents::Observed::Span& span : news.spans) {
     if (!is_sane(span)) continue;
+    analysed_.pauses.add(span.phase, static_cast<double>(span.end_ns - span.begin_ns) * 1e-9);
     const RankSpan own{span.phase, span.step, clock_.common_time(host, span.begin_ns, news.clock_offset_ns),
                        clock_.common_time(host, span.end_ns, news.clock_offset_ns)};
     if (!is_present || span.begin_ns < news.generation_since_ns) {
@@ -125,10 +129,6 @@ void JobView::hear(int host, const agents::HostLoad& load, Time now) {
   if (facts_.card_limit > 0)
     for (agents::HostLoad::Card& card : about.load.cards) card.limit = facts_.card_limit;
   news_.hosts.insert(host);
-  look_at_cards(now);
-}
-
-void JobView::look_at_cards(Time now) {
   const std::string news = line_.slow_cards.look(slow_cards(hosts_, unix_seconds(now)), unix_seconds(now));
   if (!news.empty()) note_event("slow card", -1, news, now);
 }
@@ -188,23 +188,23 @@ void JobView::tell_stragglers(Time now) {
 // As they were when their hosts spoke last.
 std::vector<PresentPhase> JobView::present_phases(Time now) const {
   std::vector<PresentPhase> list;
-  for (const auto& [number, rank] : ranks_) {
-    const agents::Observed& news = rank.observed;
-    if (rank.state != RankState::running || !news.has_training || rank_of(number) < 0) continue;
-    const double host_at = hosts_.at(static_cast<std::size_t>(rank.host)).heard_at;
-    const double heard_at = std::max(host_at, rank.heard_at);
-    if (unix_seconds(now) > heard_at + kSilent) continue;
-    const double seconds =
-        static_cast<double>(news.now_ns - news.phase_since_ns) * 1e-9 + heard_at - rank.heard_at;
-    list.push_back({number, news.phase, news.step, seconds});
-  }
+  for (const auto& [number, rank] : ranks_)
+    if (const std::optional<double> seconds = phase_seconds(rank, now); seconds && rank_of(number) >= 0)
+      list.push_back({number, rank.observed.phase, rank.observed.step, *seconds});
   return list;
 }
 
-// By the phases of the ranks, or by the words of rank 0, which has asked all of them.
+// By the phases of the ranks, or by the words of one that has asked all of them. While all that are waited
+// for evaluate or save, neither is a stall; and words of it may come a moment late.
 void JobView::look_for_stall(Time now) {
   const std::optional<Standstill> still =
-      standstill_of(present_phases(now), line_.progress.step_ms, !facts_.elastic);
+      standstill_of(present_phases(now), line_.progress.step_ms, !facts_.elastic, analysed_.pauses);
+  if (still && still->is_pause && !still->is_stall) analysed_.paused_at = now;
+  const bool may_tell = now > analysed_.paused_at + kAfterPause;
+  line_.stall = may_tell ? oldest_stall(ranks_) : "";
+  for (auto& [number, rank] : ranks_)
+    if (may_tell && rank.stalled_at && !std::exchange(rank.stall_is_told, true))
+      note_event("stall", -1, rank.observed.stall, now);
   if (!still && line_.stall.empty()) {
     analysed_.stall_is_told = false;
     return;
@@ -216,6 +216,7 @@ void JobView::look_for_stall(Time now) {
     const bool is_stall = still->is_stall || !line_.stall.empty();
     line_.state = is_stall ? LineState::stalled : LineState::waiting;
     line_.still_s = still->seconds;
+    if (still->is_pause && !is_stall) line_.pause_s = still->culprit->seconds;
     if (still->culprit)
       line_.culprit = {still->culprit->rank, std::string(name_of(still->culprit->phase)),
                        name_of_rank(still->culprit->rank)};
@@ -225,7 +226,8 @@ void JobView::look_for_stall(Time now) {
 }
 
 // Steps, speed and the end that follow from them. While a generation begins, its ranks may not have told
-// anything yet: then the steps stay as they were.
+// anything yet: then the steps stay as they were. Once ranks have ended, the speed is that of all of them
+// before, unless the others go on.
 void JobView::measure(Time now) {
   std::optional<Progress> heard;
   double samples = 0;
@@ -240,15 +242,16 @@ void JobView::measure(Time now) {
     heard->total = std::max(heard->total, news.total_steps);
     samples += static_cast<double>(news.samples_per_step);
   }
-  const bool begins = facts_.elastic && !heard && line_.has_steps;
-  if (begins) heard = {.step = line_.progress.step, .total = line_.progress.total};
+  const bool is_known = heard.has_value() && !pace_.is_held();
+  if (!heard && line_.has_steps) heard = {.step = line_.progress.step, .total = line_.progress.total};
   line_.has_steps = heard.has_value();
   Progress progress = heard.value_or(Progress{});
   progress.step_ms = pace_.step_ms();
   const LateRank* late =
       reason_to_wait(analysed_.analysis.lateness, [this](int rank) { return rank_of(rank) >= 0; });
   if (late != nullptr && late->step_ms > 0) progress.step_ms = late->step_ms;  // of the same steps
-  if (progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
+  if (!is_known && progress.step_ms > 0) progress.samples_per_s = line_.progress.samples_per_s;
+  if (is_known && progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
   if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_)) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
     if (rest <= kLongestRest) progress.ends_at = std::round(unix_seconds(now) + rest);
@@ -261,15 +264,15 @@ void JobView::settle_line(Time now) {
   line_.now_at = unix_seconds(now);
   measure(now);
   if (membership_.is_over) return;
+  tell_early_ends(now, false);
   line_.culprit = {};
+  line_.pause_s = 0;
   line_.words.clear();
-  const auto lost =
-      std::ranges::find_if(ranks_, [](const auto& each) { return each.second.state == RankState::lost; });
-  if (lost != ranks_.end() && !facts_.elastic) {
+  const bool has_lost = count(ranks_, RankState::lost) > 0;
+  if (has_lost && !facts_.elastic) {
     line_.state = LineState::lost;
-    line_.words = lost->second.words;
-  } else if (const std::size_t starting = count(ranks_, RankState::starting);
-             starting > 0 && lost == ranks_.end()) {
+    line_.words = loss_in_words(ranks_);
+  } else if (const std::size_t starting = count(ranks_, RankState::starting); starting > 0 && !has_lost) {
     line_.state = LineState::starting;
     line_.words = fmt::format("{} of {} ranks run", ranks_.size() - starting, ranks_.size());
   } else {

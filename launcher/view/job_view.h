@@ -91,6 +91,8 @@ class JobView {
     WhatIfs what_ifs;
     Stragglers stragglers;
     bool stall_is_told = false;
+    UsualPauses pauses;
+    Time paused_at{};  // ranks have waited for one that evaluates or saves
   };
 
   std::int64_t job_ns(Time now) const;
@@ -112,12 +114,13 @@ class JobView {
   void tell_stragglers(Time now);
   void look_for_stall(Time now);
   std::vector<PresentPhase> present_phases(Time now) const;
-  void look_at_cards(Time now);
+  void tell_early_ends(Time now, bool at_once);
   void hear_words(const agents::Observed& news, Time now);
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);
-  double phase_seconds(const RankView& rank, Time now) const;
+  // Of a rank that runs, and whose agent has been heard lately.
+  std::optional<double> phase_seconds(const RankView& rank, Time now) const;
   nlohmann::json take_open_spans(Time now);
   nlohmann::json operations(Time now) const;
   nlohmann::json rank_status(int number, const RankView& rank, Time now) const;

@@ -16,10 +16,12 @@ using nlohmann::json;
 
 constexpr auto kBetweenPlans = std::chrono::seconds(1);
 constexpr double kLongPhase = 0.2;  // seconds: an update
+constexpr double kSilent = 2.5;     // seconds: older news of a rank are not of now
 
 json as_json(const LineFacts& line, int culprit) {
   json entry{{"state", name_of(line.state)}, {"text", in_words(line)}};
   if (culprit >= 0) entry["rank"] = culprit;
+  if (line.pause_s > 0) entry["pause"] = true;
   return entry;
 }
 
@@ -150,7 +152,7 @@ std::string metrics_of(const std::vector<PlanSum>& sums) {
 // A program without marks is in no phase.
 bool is_in_phase(const RankView& rank) {
   return rank.state == RankState::running && rank.observed.has_training &&
-         rank.observed.phase != Phase::other;
+         (rank.observed.phase != Phase::other || rank.observed.step > 0);
 }
 
 }  // namespace
@@ -178,8 +180,14 @@ json JobView::job() const {
           {"hosts", list_of(hosts_, [](const HostView& host) { return facts_as_json(host); })}};
 }
 
-double JobView::phase_seconds(const RankView& rank, Time now) const {
-  return std::max(0.0, feed_seconds(job_ns(now) - clock_.job_time(rank.phase_since_ns)));
+// Agents tell of a rank that is in the same phase only now and then, and of their host at each look.
+std::optional<double> JobView::phase_seconds(const RankView& rank, Time now) const {
+  const agents::Observed& news = rank.observed;
+  if (rank.state != RankState::running || !news.has_training) return std::nullopt;
+  const double heard_at = std::max(hosts_.at(static_cast<std::size_t>(rank.host)).heard_at, rank.heard_at);
+  if (unix_seconds(now) > heard_at + kSilent) return std::nullopt;
+  return std::max(0.0,
+                  static_cast<double>(news.now_ns - news.phase_since_ns) * 1e-9 + heard_at - rank.heard_at);
 }
 
 // Of phases that last longer than an update: the page lets a span grow by its beginning.
@@ -187,7 +195,7 @@ json JobView::take_open_spans(Time now) {
   json spans = json::array();
   for (auto& [number, rank] : ranks_) {
     if (membership_.is_over || rank_of(number) < 0 || !is_in_phase(rank) ||
-        phase_seconds(rank, now) <= kLongPhase)
+        phase_seconds(rank, now).value_or(0) <= kLongPhase)
       continue;
     if (rank.told.begin_ns != rank.phase_since_ns)
       rank.told = {rank.phase_since_ns, clock_.job_time(rank.phase_since_ns)};
@@ -203,12 +211,11 @@ json JobView::operations(Time now) const {
   const double step_ms = line_.progress.step_ms;
   const double limit = stands_still ? notable_wait(step_ms) : stalled_wait(step_ms);
   for (const auto& [number, rank] : ranks_) {
-    if (membership_.is_over || rank_of(number) < 0 || !is_in_phase(rank) || phase_seconds(rank, now) <= limit)
-      continue;
+    const double seconds = phase_seconds(rank, now).value_or(0);
+    if (membership_.is_over || rank_of(number) < 0 || !is_in_phase(rank) || seconds <= limit) continue;
     list.push_back({{"rank", rank_of(number)},
                     {"name", name_of_rank(number)},
-                    {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase),
-                                             phase_seconds(rank, now))}});
+                    {"activity", fmt::format("{} for {:.1f} s", name_of(rank.observed.phase), seconds)}});
   }
   return list;
 }
@@ -301,8 +308,8 @@ json JobView::rank_status(int number, const RankView& rank, Time now) const {
   entry["cpu_seconds"] = rank.observed.cpu_seconds;
   if (!rank.observed.has_training) return entry;
   entry["step"] = rank.observed.step;
-  entry["phase"] = name_of(rank.observed.phase);
-  entry["phase_for"] = phase_seconds(rank, now);
+  if (rank.state == RankState::running) entry["phase"] = name_of(rank.observed.phase);
+  if (const std::optional<double> seconds = phase_seconds(rank, now)) entry["phase_for"] = *seconds;
   const auto& late = analysed_.analysis.lateness.ranks;
   const auto found = std::ranges::find(late, number, &LateRank::rank);
   if (found != late.end()) entry["late_ms"] = std::round(found->late_ms * 1e3) / 1e3;
@@ -341,8 +348,8 @@ std::string JobView::metrics() const {
   for (const auto& [number, rank] : ranks_)
     if (rank_of(number) >= 0) by_rank[rank_of(number)] = &rank;
   Family scalars("rueda_job_scalar", "Last value of a curve.", "gauge");
-  for (const auto& [tag, value] : curves_.last_values())
-    scalars.add(fmt::format("{{tag=\"{}\"}}", label_value(tag)), value);
+  for (const auto& [tag, rank, value] : curves_.last_values())
+    scalars.add(fmt::format("{{tag=\"{}\",rank=\"{}\"}}", label_value(tag), rank), value);
   return text + late.text() + scalars.text() + metrics_of(by_rank) + metrics_of(hosts_) +
          metrics_of(sums_of(plans()));
 }

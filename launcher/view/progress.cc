@@ -18,8 +18,27 @@ constexpr double kNotable = 0.01;  // of a step: waits below are not told
 constexpr double kMissed = 0.5, kMissedSteps = 3, kMissedPart = 0.5, kMissedBehind = 10;
 constexpr double kStall = 5, kStallSteps = 10, kStallBehind = 60;
 constexpr double kMissedBeforeSteps = 2, kStallBeforeSteps = 30;
+constexpr double kLongestPause = 60, kUsualPauses = 10;  // seconds; times the usual length
+constexpr std::size_t kHeldSteps = 10;
 constexpr double kDay = 86'400;
 constexpr double kFarthest = 250e9;  // seconds: years of four digits
+
+bool is_pause(Phase phase) { return phase == Phase::evaluation || phase == Phase::checkpoint; }
+
+// The rank that has been longest in a pause.
+std::optional<PresentPhase> pausing_rank(std::span<const PresentPhase> ranks) {
+  std::optional<PresentPhase> longest;
+  for (const PresentPhase& rank : ranks)
+    if (is_pause(rank.phase) && (!longest || rank.seconds > longest->seconds)) longest = rank;
+  return longest;
+}
+
+// Some rank is long in a phase that is neither a wait nor a pause.
+bool has_other_culprit(std::span<const PresentPhase> ranks, double step_ms) {
+  return std::ranges::any_of(ranks, [&](const PresentPhase& rank) {
+    return rank.phase != Phase::wait && !is_pause(rank.phase) && rank.seconds >= notable_wait(step_ms);
+  });
+}
 
 // The one that has been longest in its phase. Where all wait, one that waits in an earlier step has stopped.
 std::optional<PresentPhase> culprit_of(std::span<const PresentPhase> ranks, bool counts_alike) {
@@ -27,7 +46,8 @@ std::optional<PresentPhase> culprit_of(std::span<const PresentPhase> ranks, bool
   std::uint64_t latest = 0;
   for (const PresentPhase& rank : ranks) {
     latest = std::max(latest, rank.step);
-    if (rank.phase != Phase::wait && (!culprit || rank.seconds > culprit->seconds)) culprit = rank;
+    if (rank.phase != Phase::wait && !is_pause(rank.phase) && (!culprit || rank.seconds > culprit->seconds))
+      culprit = rank;
   }
   if (culprit || !counts_alike) return culprit;
   const auto behind = std::ranges::min_element(ranks, {}, &PresentPhase::step);
@@ -64,6 +84,9 @@ std::string progress_in_words(const Progress& progress, double now) {
 }
 
 std::string standstill_in_words(const LineFacts& facts) {
+  if (facts.pause_s > 0)
+    return fmt::format("; the others wait for {} ({}, {:.1f} s)", name_of(facts.culprit), facts.culprit.phase,
+                       facts.pause_s);
   if (!facts.stall.empty() && facts.culprit.rank < 0) return "; " + facts.stall;
   const std::string text =
       fmt::format("; no step for {:.{}f} s", facts.still_s, facts.state == LineState::waiting ? 1 : 0);
@@ -88,12 +111,31 @@ void Pace::add(int rank, std::uint64_t step, std::int64_t begin_ns) {
   if (!begins_.empty() && begins_.back().step == step) return;
   begins_.push_back({step, begin_ns});
   if (begins_.size() > kSteps + 1) begins_.pop_front();
+  if (begins_.size() > kHeldSteps) held_ms_.reset();
+}
+
+void Pace::hold() {
+  held_ms_ = step_ms();
+  begins_.clear();
 }
 
 double Pace::step_ms() const {
+  if (held_ms_) return *held_ms_;
   if (begins_.size() < 2) return 0;
   const Begin &first = begins_.front(), &last = begins_.back();
   return static_cast<double>(last.at_ns - first.at_ns) * 1e-6 / static_cast<double>(last.step - first.step);
+}
+
+void UsualPauses::add(Phase phase, double seconds) {
+  if (!is_pause(phase)) return;
+  Sum& sum = sums_[static_cast<std::size_t>(phase)];
+  ++sum.count;
+  sum.seconds += seconds;
+}
+
+double UsualPauses::limit(Phase phase) const {
+  const Sum& sum = sums_[static_cast<std::size_t>(phase)];
+  return sum.count == 0 ? kLongestPause : std::max(kLongestPause, kUsualPauses * sum.seconds / sum.count);
 }
 
 double notable_wait(double step_ms) {
@@ -109,13 +151,17 @@ double stalled_wait(double step_ms) {
 }
 
 std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, double step_ms,
-                                        bool counts_alike) {
+                                        bool counts_alike, const UsualPauses& pauses) {
   Standstill still;
-  for (const PresentPhase& rank : ranks) {
-    if (rank.phase == Phase::evaluation || rank.phase == Phase::checkpoint) return std::nullopt;
+  for (const PresentPhase& rank : ranks)
     if (rank.phase == Phase::wait) still.seconds = std::max(still.seconds, rank.seconds);
-  }
   if (still.seconds < notable_wait(step_ms)) return std::nullopt;
+  if (const auto pausing = pausing_rank(ranks); pausing && !has_other_culprit(ranks, step_ms)) {
+    still.culprit = pausing;
+    still.is_pause = true;
+    still.is_stall = pausing->seconds >= pauses.limit(pausing->phase);
+    return still;
+  }
   still.is_stall = still.seconds >= stalled_wait(step_ms);
   still.culprit = culprit_of(ranks, counts_alike);
   return still;

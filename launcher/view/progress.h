@@ -2,6 +2,7 @@
 // How fast the job goes, whether its ranks wait for one of them, and the line that tells of it in words.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -19,6 +20,9 @@ class Pace {
  public:
   // A span of this step of that rank begins. A change of the rank begins anew.
   void add(int rank, std::uint64_t step, std::int64_t begin_ns);
+  // Ranks end: the mean stays as it is until ten steps more are there.
+  void hold();
+  bool is_held() const { return held_ms_.has_value(); }
   double step_ms() const;  // 0: unknown
 
  private:
@@ -29,6 +33,24 @@ class Pace {
 
   int rank_ = -1;
   std::deque<Begin> begins_;  // of the last steps
+  std::optional<double> held_ms_;
+};
+
+// Purpose: how long evaluations and checkpoints take in this job. Pure. Owned by the main thread of the
+// supervisor.
+class UsualPauses {
+ public:
+  // One has ended. Other phases do not count.
+  void add(Phase phase, double seconds);
+  // Seconds. One that takes longer is a stall.
+  double limit(Phase phase) const;
+
+ private:
+  struct Sum {
+    int count = 0;
+    double seconds = 0;
+  };
+  std::array<Sum, kPhaseCount> sums_{};
 };
 
 // A rank that runs, and what it does.
@@ -43,6 +65,7 @@ struct PresentPhase {
 struct Standstill {
   double seconds = 0;  // the longest wait
   bool is_stall = false;
+  bool is_pause = false;                // the culprit evaluates or saves
   std::optional<PresentPhase> culprit;  // the others wait for it; nothing: all wait
 };
 
@@ -51,10 +74,10 @@ double notable_wait(double step_ms);
 // And of one that is a stall.
 double stalled_wait(double step_ms);
 
-// Nothing where all go on, where no rank waits long, and while some evaluate or save: others may wait for
-// that. `counts_alike`: all ranks have counted the same steps. Pure.
+// Nothing where all go on, and where no rank waits long. Others may wait for ranks that evaluate or save:
+// that is a stall only beyond its own limit. `counts_alike`: all ranks have counted the same steps. Pure.
 std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, double step_ms,
-                                        bool counts_alike);
+                                        bool counts_alike, const UsualPauses& pauses = {});
 
 // Numbers as the page shows them.
 struct Progress {
@@ -84,7 +107,8 @@ struct LineFacts {
   Progress progress;
   Culprit culprit;         // it makes steps longer, or, of a job that waits or is stalled, stops it
   double still_s = 0;      // of a job that waits or is stalled: the longest wait
-  std::string stall{};     // rank 0's words of operations that wait; empty: none
+  double pause_s = 0;      // of a job that waits: the culprit evaluates or saves since then; 0: it does not
+  std::string stall{};     // words of operations that wait; empty: none
   double now_at = 0;       // Unix seconds
   bool has_steps = false;  // ranks tell their steps
   LastingSlowCards slow_cards;

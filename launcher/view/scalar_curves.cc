@@ -74,10 +74,10 @@ nlohmann::json ScalarCurves::all() const {
   return list;
 }
 
-std::vector<std::pair<std::string, double>> ScalarCurves::last_values() const {
-  std::vector<std::pair<std::string, double>> values;
+std::vector<ScalarCurves::LastValue> ScalarCurves::last_values() const {
+  std::vector<LastValue> values;
   for (const auto& [tag, curve] : curves_)
-    if (!curve.points.empty()) values.emplace_back(name_of(tag, curve), curve.points.back().value);
+    if (!curve.points.empty()) values.push_back({tag, curve.rank, curve.points.back().value});
   return values;
 }
 

@@ -29,8 +29,13 @@ class ScalarCurves {
   // rank, and waits a moment for rank 0's.
   nlohmann::json take_new(Time now);
   nlohmann::json all() const;
-  // The last value of each.
-  std::vector<std::pair<std::string, double>> last_values() const;
+  struct LastValue {
+    std::string tag;
+    int rank = 0;
+    double value = 0;
+  };
+  // One for each tag.
+  std::vector<LastValue> last_values() const;
 
  private:
   struct Curve {

@@ -33,16 +33,15 @@ Row row_of(const json& rank) {
   const auto number = [&](const char* name) {
     return rank.contains(name) ? fmt::format("{}", rank.at(name).get<std::uint64_t>()) : std::string("-");
   };
-  const bool has_phase = rank.contains("phase");
+  std::string phase = rank.value("phase", "-");
+  if (rank.contains("phase_for")) phase += fmt::format(" for {:.1f} s", rank.at("phase_for").get<double>());
   const bool is_late = rank.contains("late_ms");
   return {short_name_of(rank.at("name").get<std::string>()),
           rank.at("host").get<std::string>(),
           number("process"),
           rank.at("state").get<std::string>(),
           number("step"),
-          has_phase ? fmt::format("{} for {:.1f} s", rank.at("phase").get<std::string>(),
-                                  rank.at("phase_for").get<double>())
-                    : "-",
+          std::move(phase),
           is_late ? fmt::format("{:.1f}", rank.at("late_ms").get<double>()) : "-"};
 }
 

@@ -28,18 +28,20 @@ using Block = std::array<std::byte, SegmentContents::kSlotBytes>;
 // Purpose: one Plan's passage through the slots.
 class OneShot : public Work {
  public:
-  OneShot(const Plan& plan, const WorkContext& context)
+  // Each rank gives `bytes` at most.
+  OneShot(const Plan& plan, std::size_t bytes, const WorkContext& context)
       : plan_(plan),
         peers_(context.peers),
         last_(context.last),
         slot_(context.number),
+        beside_flag_(bytes <= sizeof(Flag::values)),
         slots_(lists_, peers_.size()),
         awaited_end_(peers_.size()) {
     if (plan.buffer_bytes > kTimed && context.stores != nullptr)
       stores_ = TimedStores(context.stores->one_shot);
     for (std::size_t i = 0; last_.peers != nullptr && i < last_.peers->size(); ++i)
       kernels::fetch(&flag(*last_.peers, i).value);  // all this is on its way while the rest is made
-    for (const PeerGroup::Member& member : peers_.members) slots_.emplace_back(member.contents->slots[slot_]);
+    for (const PeerGroup::Member& member : peers_.members) slots_.emplace_back(slot_of(member));
     kernels::fetch_to_write(own_slot());
     context.last.plan = plan.number;
     context.last.peers = &peers_;
@@ -53,7 +55,10 @@ class OneShot : public Work {
       begun_ = true;
     }
     if (abandoned_) return leave(kLeft);
-    if (!all_have_written()) return Step::waiting;
+    if (!all_have_written()) {
+      ring_for_values();
+      return Step::waiting;
+    }
     if (abandoned_) return leave(kLeft);
     {
       const TimedStores::Timing timing(stores_);
@@ -107,7 +112,11 @@ class OneShot : public Work {
     return peers.members[member].contents->flags[slot_];
   }
   Flag& own() const { return flag(peers_, peers_.index); }
-  std::byte* own_slot() const { return peers_.members[peers_.index].contents->slots[slot_]; }
+  std::byte* slot_of(const PeerGroup::Member& member) const {
+    SegmentContents& its = *member.contents;
+    return beside_flag_ ? its.flags[slot_].values : its.slots[slot_];
+  }
+  std::byte* own_slot() const { return slot_of(peers_.members[peers_.index]); }
 
   void write() {
     {
@@ -115,10 +124,17 @@ class OneShot : public Work {
       pack(own_slot());
     }
     own().value.store(at(plan_.number, kWritten));
+    to_ring_ = true;
+  }
+
+  // The others' values first, if they are there: who is awake needs no bell.
+  void ring_for_values() {
+    if (!std::exchange(to_ring_, false)) return;
     peers_.ring_who_awaits([&](std::size_t member) -> auto& { return flag(peers_, member).awaited; });
   }
 
   Step leave(std::uint64_t phase) {
+    ring_for_values();
     own().value.store(at(plan_.number, phase));
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       if (i == peers_.index) continue;
@@ -160,6 +176,7 @@ class OneShot : public Work {
   const PeerGroup& peers_;
   const LastUse last_;  // of the slot, before this one
   const std::size_t slot_;
+  const bool beside_flag_;  // where the values are
   InlineVectors lists_;
   InlineVector<const std::byte*> slots_;  // of the members
   TimedStores stores_;
@@ -168,13 +185,23 @@ class OneShot : public Work {
   std::size_t left_ = 0;     // of the last Plan's members
   std::size_t arrived_ = 0;  // of the awaited members
   bool begun_ = false;
+  bool to_ring_ = false;  // members that await this rank's values
   bool abandoned_ = false;
 };
+
+// As accumulators.
+std::size_t bytes_of_sums(const Plan& plan) {
+  std::int64_t elements = 0;
+  const auto size = static_cast<std::int64_t>(size_of(plan.dtype));
+  for (const PlanTensor& tensor : plan.tensors)
+    elements = std::max(elements, tensor.offset / size + tensor.elements());
+  return static_cast<std::size_t>(elements) * kernels::accumulation_of(plan.dtype, plan.reduce_op).sum_size;
+}
 
 class ShortAllreduce final : public OneShot {
  public:
   ShortAllreduce(const Plan& plan, std::span<Entry> entries, const WorkContext& context)
-      : OneShot(plan, context),
+      : OneShot(plan, bytes_of_sums(plan), context),
         entries_(entries),
         value_size_(size_of(plan.dtype)),
         reduction_(ScaledReduction::of(plan, static_cast<Rank>(context.peers.size()))),
@@ -225,7 +252,8 @@ class ShortAllreduce final : public OneShot {
 class ShortBroadcast final : public OneShot {
  public:
   ShortBroadcast(const Plan& plan, Entry& entry, const WorkContext& context)
-      : OneShot(plan, context),
+      : OneShot(plan, static_cast<std::size_t>(plan.tensors.front().elements()) * size_of(plan.dtype),
+                context),
         submission_(entry.submission()),
         root_(static_cast<std::size_t>(plan.members->index_of(plan.root))) {
     await_values_of(root_);
@@ -269,7 +297,7 @@ bool fits(const Plan& plan) {
 }
 
 std::unique_ptr<Work> start(const Plan& plan, std::span<Entry> entries, const WorkContext& context) {
-  if (plan.operation == Operation::barrier) return std::make_unique<OneShot>(plan, context);
+  if (plan.operation == Operation::barrier) return std::make_unique<OneShot>(plan, 0, context);
   if (plan.operation == Operation::broadcast)
     return std::make_unique<ShortBroadcast>(plan, entries.front(), context);
   return std::make_unique<ShortAllreduce>(plan, entries, context);

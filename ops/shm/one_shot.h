@@ -18,6 +18,8 @@ bool fits(const Plan& plan);
 
 // Cost: two rounds of flags; each rank reads the slots of all, or of the root.
 //
+// A slot is memory of its own, or, for few values, in the line of the flag.
+//
 // Each rank writes its own slot and its own flag alone; of a broadcast the root alone writes a slot, and
 // leaves at once. A flag is the Plan's number * 2^24 + a phase. It only grows: Works begin in the order of
 // Plans, and a slot's next Work waits for its last one. `written` says that the slot holds the values of this

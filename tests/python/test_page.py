@@ -20,7 +20,6 @@ def test_only_who_has_the_token_sees_the_page():
     with Job(1, "sleep", 30) as job:
         assert job.get("/", token=False).status == 401
         assert job.get("/events", token=False).status == 401
-        assert job.get("/", token=False, Cookie=f"rueda-{job.port}={'0' * 32}").status == 401
         assert job.get("/", Origin="http://evil.example").status == 403
         assert job.get("/", Host="evil.example").status == 403
         assert job.get("/status", Host=f"evil.example:{job.port}").status == 403
@@ -31,11 +30,28 @@ def test_only_who_has_the_token_sees_the_page():
         cookie = answer.getheader("Set-Cookie")
         assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
         assert job.get("/page.js", token=False, Cookie=cookie.split(";")[0]).status == 200
+        assert job.get("/page.js", token=False, Cookie=f"{cookie.split('=')[0]}={'0' * 32}").status == 401
         assert job.get("/page.js", token=False).status == 401
         assert job.get("/none").status == 404
         connection = http.client.HTTPConnection("127.0.0.1", job.port, timeout=10)
         connection.request("POST", f"/?token={job.token}", body="")
         assert connection.getresponse().status == 403  # no page of ours has sent it
+
+
+def test_dumps_are_at_least_a_second_apart(folder):
+    def ask():
+        connection = http.client.HTTPConnection("127.0.0.1", job.port, timeout=60)
+        connection.request("POST", f"/dump?token={job.token}", headers={"Origin": f"http://127.0.0.1:{job.port}"})
+        return connection
+
+    with Job(1, "sleep", 30, options=("--page", "0", "--dump-folder", folder)) as job:
+        first = ask()
+        time.sleep(0.1)
+        second = ask().getresponse()
+        assert second.status == 429 and b"ask again" in second.read()
+        assert first.getresponse().status == 200
+        time.sleep(1)
+        assert ask().getresponse().status == 200
 
 
 def test_events_follow_the_job():
@@ -275,6 +291,7 @@ def test_stacks_and_a_dump_at_one_time(folder):
         answer = job.get("/events")
         assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 5)
         for milliseconds in (20, 100, 300):
+            time.sleep(1)  # dumps are a second apart
             made = {}
             asks = [threading.Thread(target=lambda path=path: made.update({path: job.post(path)})) for path in ("/stacks", "/dump")]
             asks[0].start()

@@ -2,6 +2,7 @@
 """Ranks that wait are on the page at once, with the rank for which they wait; a job without a fault blames nobody."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -25,6 +26,43 @@ for number in range(100_000):
         time.sleep(8)
     hvd.allreduce(torch.ones(4), name="gradients")
     time.sleep(0.01)
+"""
+# The samples of rank 1 come to an end earlier than those of the others.
+UNEVEN = """
+import sys, time
+import torch
+import rueda.torch as hvd
+
+hvd.init()
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 1)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
+for step in range(100_000):
+    if hvd.rank() == 1 and step == 300:
+        sys.exit(0)
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.005)
+"""
+# Rank 0 saves for longer than operations may wait without words of it.
+SAVING = """
+import time
+import torch
+import rueda.torch as hvd
+
+hvd.init()
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 1)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
+for step in range(100_000):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.005)
+    if hvd.rank() == 0 and step == 400:
+        with hvd.phase("checkpoint"):
+            time.sleep(6)
 """
 
 
@@ -106,6 +144,44 @@ def test_operations_that_wait_are_told_without_any_mark(tmp_path, monkeypatch):
         text = status(job.process.pid).stdout
         assert text.startswith("stalled; allreduce 'allreduce.gradients'") and "stall: allreduce" in text, text
         assert first_event(answer, 30, line_of("running")), "it is over"
+
+
+def test_a_rank_that_ends_early_is_named_first(tmp_path):
+    (tmp_path / "program.py").write_text(UNEVEN)
+    with Job(3, sys.executable, tmp_path / "program.py", options=("--page", "0", "--report", tmp_path / "report.html")) as job:
+        answer = job.get("/events")
+        terminal, events, lines = "", [], []
+        for _, data in events_of(answer, 90):
+            events += [(event["kind"], event["text"]) for event in data.get("events", ())]
+            lines += [data["line"]["text"]] if "line" in data else []
+            if events and not terminal:
+                terminal = status(job.process.pid).stdout
+        words = "rank 1 shut down without it, while ranks 0, 2 asked for it"
+        kind, text = events[0]
+        assert kind == "error" and words in text, events
+        assert "error: " in terminal and words in terminal, terminal
+        losses = [line for line in lines if line.startswith("lost")]
+        assert losses and all(words in line and line.index("rank 1 ") < line.index("ended with status") for line in losses), lines
+        assert job.process.wait(60) == 1
+        assert words in (tmp_path / "report.html").read_text()
+
+
+def test_a_long_checkpoint_is_no_stall(tmp_path, monkeypatch):
+    monkeypatch.setitem(ENVIRONMENT, "RUEDA_STALL_CHECK_TIME", "2")
+    (tmp_path / "program.py").write_text(SAVING)
+    with Job(3, sys.executable, tmp_path / "program.py") as job:
+        answer = job.get("/events")
+        assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 300)
+        states, longest, events = [], 0, []
+        for _, data in events_of(answer, 10):
+            events += data.get("events", ())
+            if "line" not in data:
+                continue
+            states.append(data["line"]["state"])
+            told = re.search(r"the others wait for rank 0 \(checkpoint, ([\d.]+) s\)", data["line"]["text"])
+            longest = max(longest, float(told[1]) if told else 0)
+        assert longest > 4 and set(states) == {"running", "waiting"} and states[-1] == "running", (longest, states)
+        assert not [event for event in events if event["kind"] == "stall"], events
 
 
 def test_a_job_without_a_fault_blames_nobody():

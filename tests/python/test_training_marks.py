@@ -72,9 +72,9 @@ found = spans(memory, begin)
 SYNCHRONIZING = STEPS.replace("OPTIONS", "{}") + """
 expected = []
 for step in range(3):
-    expected += [(phase, first + step) for phase in "forward data forward backward wait step".split()]
-assert found[:18] == expected, found
-assert found[18:] == [("forward", end), ("data", end)], found[18:]   # the loader has no more
+    expected += [(phase, first + step) for phase in f"{'other' if step else 'forward'} data forward backward wait other step".split()]
+assert found[:21] == expected, found
+assert found[21:] == [("other", end), ("data", end)], found[21:]   # the loader has no more
 assert end == first + 3
 facts = about(memory)
 assert facts["total"] == 3 and facts["samples"] == 2 and facts["phase"] == "forward", facts
@@ -90,7 +90,7 @@ print("done", flush=True)
 """
 SHARDED = STEPS.replace("OPTIONS", "dict(sharded=True)") + """
 assert end == first + 3, (first, end)
-assert [phase for phase, step in found if step == first] == "forward data forward backward wait step wait step wait step".split(), found
+assert [phase for phase, step in found if step == first] == "forward data forward backward wait other step wait step wait step".split(), found
 print("done", flush=True)
 """
 PHASE = READER + """
@@ -217,7 +217,7 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """).replace("CHECK", """
 for step in found[2:]:
-    assert step == ["forward", "backward", "wait", "backward", "step"], found
+    assert step == ["forward", "backward", "wait", "other", "step"], found
 """), tmp_path)
 
 

@@ -79,12 +79,13 @@ void ProgressLock::sleep(std::uint32_t heard, std::chrono::nanoseconds longest) 
 }
 
 bool ProgressLock::take_until_done(const Completion& completion, Duration longest) {
-  Wait wait{clock_now(), longest};
+  Time now = clock_now();
+  Wait wait{now, longest};
   bool taken = false, more = true;
-  while (!completion.done() && clock_now() < wait.until()) {
+  for (; !completion.done() && now < wait.until(); now = clock_now()) {
     if (more && take()) {
       taken = true;
-      more = take_turns(completion, wait);
+      more = take_turns(completion, wait, now);
     } else {
       sched_yield();
     }
@@ -104,11 +105,10 @@ void ProgressLock::do_with_turn(const Completion& completion, const std::functio
 }
 
 // Whether there may be more of them.
-bool ProgressLock::take_turns(const Completion& completion, Wait& wait) {
+bool ProgressLock::take_turns(const Completion& completion, Wait& wait, Time now) {
   const InItsPlace engine(identity_.load(), arithmetic_);
   doorbell_->stay_awake();
   TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
-  Time now = clock_now();
   while (outcome != TurnTaker::Outcome::not_for_waiter && !completion.done() && now < wait.until()) {
     outcome = taker_->turn_of_waiter(now);
     if (outcome == TurnTaker::Outcome::still && taker_->in_vain()) sched_yield();

@@ -41,7 +41,7 @@ class SpinPolicy {
   void give_up() { end(false); }
 
  private:
-  static constexpr int kAtOnce = 32;  // looks, some 8 us
+  static constexpr int kAtOnce = 128;  // looks, some 8 us
 
   void end(bool helped) {
     if (std::exchange(polled_, false)) current_->ended(helped);

@@ -118,10 +118,19 @@ void TrainingRecord::turn_to(Phase phase) {
   since_ns_ = now;
 }
 
+// With the mutex. Samples that the step before has not marked may not be marked in this one, either.
+void TrainingRecord::turn_to_next_step() {
+  turn_to(std::exchange(has_marked_samples_, false) ? Phase::other : Phase::forward);
+  is_between_steps_ = true;
+}
+
 Phase TrainingRecord::begin_phase(Phase phase) {
   if (is_of_child()) return phase;
   const std::lock_guard lock(mutex_);
   const Phase before = phase_;
+  const bool in_pause = before == Phase::evaluation || before == Phase::checkpoint;
+  if (phase == Phase::data && in_pause) return phase;  // samples of an evaluation are part of it
+  if (phase == Phase::forward || phase == Phase::backward || phase == Phase::step) is_between_steps_ = false;
   if (phase != before) turn_to(phase);
   return before;
 }
@@ -129,21 +138,25 @@ Phase TrainingRecord::begin_phase(Phase phase) {
 void TrainingRecord::leave_phase(Phase phase, Phase next) {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
-  if (phase_ == phase && phase != next) turn_to(next);
+  if (phase_ != phase || phase == next) return;
+  const bool in_loop = next == Phase::other || next == Phase::forward;
+  const bool has_samples = phase == Phase::data && in_loop && std::exchange(is_between_steps_, false);
+  has_marked_samples_ = has_marked_samples_ || has_samples;
+  turn_to(has_samples ? Phase::forward : next);
 }
 
 // A loop without other marks has a span for each step, too.
 void TrainingRecord::end_step() {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
-  turn_to(Phase::forward);
+  turn_to_next_step();
   store_word(page_->step, ++step_);
 }
 
 void TrainingRecord::end_unmarked_step() {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
-  turn_to(Phase::forward);
+  turn_to_next_step();
   if (program_counts_) return;
   counted_unmarked_ = true;
   store_word(page_->step, ++step_);
@@ -154,7 +167,7 @@ void TrainingRecord::end_step_of_program() {
   const std::lock_guard lock(mutex_);
   program_counts_ = true;
   if (std::exchange(counted_unmarked_, false)) return;
-  turn_to(Phase::forward);
+  turn_to_next_step();
   store_word(page_->step, ++step_);
 }
 

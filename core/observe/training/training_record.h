@@ -27,11 +27,12 @@ class TrainingRecord {
   TrainingRecord(const TrainingRecord&) = delete;
   TrainingRecord& operator=(const TrainingRecord&) = delete;
 
-  // Ends the phase before, unless it is the same. Returns it.
+  // Ends the phase before, unless it is the same. Returns it. Samples of an evaluation are part of it.
   Phase begin_phase(Phase phase);
   // As begin_phase(next), if `phase` is the present one.
   void leave_phase(Phase phase, Phase next);
-  // Counts the step, and begins `forward`.
+  // Counts the step. The next phase is `forward`. In a loop that marks its samples, it is `other` until they
+  // are there: the end of the next `data` begins `forward`.
   void end_step();
   // The same where nobody has said that the step is over: it counts unless the program counts its steps.
   void end_unmarked_step();
@@ -73,6 +74,7 @@ class TrainingRecord {
   TrainingPage* map();
   bool is_of_child() const;
   void turn_to(Phase phase);
+  void turn_to_next_step();
   TrainingPage::Curve* find_curve(std::string_view tag);
   TrainingPage::Point& free_point(TrainingPage::Curve& curve);
   TrainingPage::Route* find_route(const RouteKind& kind);
@@ -84,6 +86,8 @@ class TrainingRecord {
   Phase phase_ = Phase::other;
   std::int64_t since_ns_;
   std::uint64_t step_ = 0;
+  bool is_between_steps_ = false;    // the present one has not begun its forward pass
+  bool has_marked_samples_ = false;  // so has the present step
   bool program_counts_ = false;
   bool counted_unmarked_ = false;                                 // since the program has counted
   std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free

@@ -136,24 +136,25 @@ GroupCall GroupOperations::make_call(c10d::OpType type, bool asynchronous,
   return call;
 }
 
-intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, Submission submission) {
+intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall&& call, Submission&& submission) {
   return begin(std::move(call), one_of(std::move(submission)));
 }
 
-intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall call, OperationOrder::Submissions submissions) {
+intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall&& call,
+                                                 OperationOrder::Submissions&& submissions) {
   const bool awaited = !call.asynchronous && !coalesced_.here();
   for (Submission& each : submissions) {
     each.awaited = awaited;
     sign(each.request, call.type);
   }
   mark_group_operation();
-  const Time deadline = clock_now() + call.timeout;
+  const Duration limit = call.timeout;
   const std::string_view title = call.title;
   call.device = device_of(submissions.front());
   if (call.device) last_device_.store(call.device->index());
   auto work = make_work(std::move(call));
   with_errors_of_c10d(title, *in_words_, [&] {
-    OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), deadline);
+    OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), limit);
     work->begin(begun.number, pending(std::move(begun.handles)));
   });
   record_.note(*work);
@@ -176,7 +177,7 @@ std::function<Status()> GroupOperations::failure_later() const {
   };
 }
 
-intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall call) const {
+intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall&& call) const {
   if (call.device) call.failure = failure_later();
   return c10::make_intrusive<GroupWork>(rank_, std::move(call), in_words_, job_->completer());
 }

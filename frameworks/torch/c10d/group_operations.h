@@ -78,9 +78,9 @@ class GroupOperations {
 
   // Begins the group's next operation, and waits for it where the caller would do so at once. Throws
   // c10::DistBackendError and c10::ValueError.
-  c10::intrusive_ptr<c10d::Work> begin(GroupCall call, Submission submission);
+  c10::intrusive_ptr<c10d::Work> begin(GroupCall&& call, Submission&& submission);
   // The same for several submissions, which end together.
-  c10::intrusive_ptr<c10d::Work> begin(GroupCall call, OperationOrder::Submissions submissions);
+  c10::intrusive_ptr<c10d::Work> begin(GroupCall&& call, OperationOrder::Submissions&& submissions);
 
   // Where the tensors of the last operation were, but for messages: all ranks know the same. None: on the
   // host, or there was none on a device.
@@ -116,7 +116,7 @@ class GroupOperations {
   using BeginMessage = std::function<PendingOperation(PointToPoint&, Submission)>;
   c10::intrusive_ptr<c10d::Work> message(GroupCall call, const at::Tensor& tensor, int peer,
                                          const BeginMessage& begin_message);
-  c10::intrusive_ptr<GroupWork> make_work(GroupCall call) const;
+  c10::intrusive_ptr<GroupWork> make_work(GroupCall&& call) const;
   std::function<Status()> failure_later() const;
   GroupCall make_call(c10d::OpType type, bool asynchronous, std::chrono::milliseconds timeout) const;
 

@@ -35,7 +35,7 @@ void GroupCall::then(std::function<void()> next, const std::vector<at::Tensor>& 
   };
 }
 
-GroupWork::GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
+GroupWork::GroupWork(int rank, GroupCall&& call, std::shared_ptr<const std::string> group,
                      std::shared_ptr<FutureCompleter> completer)
     : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr,
            at::hasCallbacks() ? call.shown : std::nullopt),

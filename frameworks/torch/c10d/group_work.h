@@ -59,7 +59,7 @@ struct GroupCall {
 class GroupWork final : public c10d::Work {
  public:
   // `group` for messages: "group 'default_pg' on rank 0 of 2".
-  GroupWork(int rank, GroupCall call, std::shared_ptr<const std::string> group,
+  GroupWork(int rank, GroupCall&& call, std::shared_ptr<const std::string> group,
             std::shared_ptr<FutureCompleter> completer);
 
   // Takes the operations, and their sequence number. Called once, before anybody else knows this Work.

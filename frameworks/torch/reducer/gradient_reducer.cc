@@ -149,6 +149,7 @@ bool GradientReducer::before_step() {
   } else {
     steps = synchronize();
   }
+  TrainingRecord::of_process().begin_phase(Phase::step);
   sync_->share_slots();
   sync_->begin_step();
   if (steps) sync_->note_use();

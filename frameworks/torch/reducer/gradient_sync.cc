@@ -210,7 +210,7 @@ void GradientSync::complete(bool has_result) {
     abandon();
     throw;
   }
-  record.begin_phase(failure.ok() ? Phase::step : Phase::other);
+  record.begin_phase(Phase::other);  // the optimizer's step may come later
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
   if (!failure.ok()) {

@@ -57,6 +57,7 @@ ShardedModelPart::Groups ShardedModelPart::pieces_of_all() const {
 }
 
 void ShardedModelPart::step_pieces(const Optimizer& optimizer) {
+  TrainingRecord::of_process().begin_phase(Phase::step);
   units_->prepare_step();
   step_parts(optimizer);
   TrainingRecord::of_process().end_step();

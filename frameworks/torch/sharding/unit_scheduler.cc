@@ -163,7 +163,7 @@ void UnitScheduler::end_backward_pass() {
     record.leave_phase(Phase::wait, Phase::other);
     throw;
   }
-  record.begin_phase(gradients_->passes_done() ? Phase::step : Phase::forward);
+  record.begin_phase(gradients_->passes_done() ? Phase::other : Phase::forward);
   forget_pass();
 }
 

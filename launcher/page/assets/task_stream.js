@@ -45,7 +45,7 @@ export class TaskStream {
     this.clockOffset = null;
     this.ranks = [];
     this.marks = new Map();  // rank: late or stalled
-    this.stalled = null;
+    this.awaited = [];       // the same, of the rank for which others wait
     this.late = [];
     this.changed = true;
     this.hasEnded = this.axes.hasEnded = false;
@@ -75,9 +75,9 @@ export class TaskStream {
 
   mark({ late, line }) {
     if (late) this.late = late.ranks.filter(isLate).map(({ rank }) => rank);
-    if (line) this.stalled = ["waiting", "stalled"].includes(line.state) ? line.rank ?? null : null;
-    const marks = new Map(this.late.map((rank) => [rank, "late"]));
-    if (this.stalled !== null) marks.set(this.stalled, "stalled");
+    const isAwaited = line && ["waiting", "stalled"].includes(line.state) && line.rank !== undefined;
+    if (line) this.awaited = isAwaited ? [[line.rank, line.pause ? "late" : "stalled"]] : [];
+    const marks = new Map([...this.late.map((rank) => [rank, "late"]), ...this.awaited]);
     if (String([...marks]) === String([...this.marks])) return;
     this.marks = this.axes.marks = marks;
     this.drawnWindow = null;
@@ -199,5 +199,5 @@ export class TaskStream {
 
 export const kPhaseWords = {
   data: "data", forward: "forward", backward: "backward", wait: "waits for others", moves: "moves gradients", step: "optimizer step",
-  evaluation: "evaluation", checkpoint: "checkpoint", garbage: "garbage collection", other: "other",
+  evaluation: "evaluation", checkpoint: "checkpoint", garbage: "garbage collection", other: "other code",
 };

@@ -21,7 +21,7 @@ namespace rueda {
 // The contents of a segment. Its own rank writes all of it, unless a comment says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 10;
+  static constexpr std::uint32_t kVersion = 11;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = rueda::kAreas;
@@ -37,6 +37,8 @@ struct SegmentContents {
   // This rank's progress in the one-shot that uses the slot (one_shot.h).
   struct Flag {
     alignas(64) std::atomic<std::uint64_t> value{0};
+    alignas(16) std::byte values[48];                  // in place of a slot, if they are few: on their way
+                                                       // with what says that they are there
     alignas(64) std::atomic<std::uint32_t> wanted{0};  // this rank waits for others to leave: they ring
     Awaited awaited{0};                                // to write
   };

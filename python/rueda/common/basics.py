@@ -216,8 +216,8 @@ def log(scalars: Mapping[str, Any], step: int | None = None) -> None:
 
 def phase(name: str) -> contextlib.AbstractContextManager[Any]:
     """A context in which this process is in a phase of the training loop: "data", "forward", "backward", "wait", "step", "evaluation",
-    "checkpoint", "garbage" or "other". The optimizers of Rueda mark backward, wait and step, and DataLoaders data. Raises ValueError for
-    another name."""
+    "checkpoint", "garbage" or "other". The optimizers of Rueda mark backward, wait and step, and DataLoaders data. Code between these parts of
+    a step is "other". Raises ValueError for another name."""
     return _core.PhaseContext(name)
 
 

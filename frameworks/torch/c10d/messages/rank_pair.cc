@@ -43,7 +43,7 @@ PendingOperation RankPair::begin(Submission message, bool sends, int tag) {
   Line& line = line_of(lower_sends, tag);
   if (runtime_ && line.queue.empty() && line.order.has_room())
     return PendingOperation(
-        std::move(line.order.begin(*runtime_, one_of(std::move(message)), clock_now()).handles.front()));
+        std::move(line.order.begin(*runtime_, one_of(std::move(message)), Duration::zero()).handles.front()));
   auto handle = std::make_shared<LaterHandle>();
   queue(line, std::move(message), handle);
   return PendingOperation(std::move(handle));
@@ -145,7 +145,8 @@ void RankPair::begin_first(Line& line) {
   Queued first = std::move(line.queue.front());
   line.queue.pop_front();
   try {
-    OperationOrder::Begun begun = line.order.begin(*runtime_, one_of(std::move(first.message)), clock_now());
+    OperationOrder::Begun begun =
+        line.order.begin(*runtime_, one_of(std::move(first.message)), Duration::zero());
     first.handle->set(std::move(begun.handles.front()), peer_);
   } catch (const Error& error) {
     first.handle->fail({error.code(), error.what()});

@@ -12,10 +12,10 @@
 
 namespace rueda {
 
-OperationOrder::Begun OperationOrder::begin(Runtime& runtime, Submissions submissions, Time deadline) {
+OperationOrder::Begun OperationOrder::begin(Runtime& runtime, Submissions&& submissions, Duration longest) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t number = last_ + 1;
-  wait_for_slot(number, deadline);
+  wait_for_slot(number, longest);
   const std::string name = prefix_ + std::to_string(number % kSlots);
   Handles handles;
   if (submissions.size() == 1) {
@@ -34,8 +34,11 @@ OperationOrder::Begun OperationOrder::begin(Runtime& runtime, Submissions submis
   return {number, std::move(handles)};
 }
 
-void OperationOrder::wait_for_slot(std::uint64_t number, Time deadline) {
-  for (const Handle& each : in_flight_[number % kSlots]) {
+void OperationOrder::wait_for_slot(std::uint64_t number, Duration longest) {
+  const Handles& before = in_flight_[number % kSlots];
+  if (std::ranges::all_of(before, &Handle::done)) return;
+  const Time deadline = clock_now() + longest;
+  for (const Handle& each : before) {
     if (each.wait_until(deadline)) continue;
     throw Stalled(Status::stalled(
         fmt::format("it cannot begin: operation number {} is not complete, and {} may be in flight",
@@ -48,7 +51,7 @@ bool OperationOrder::has_room() const {
   return std::ranges::all_of(in_flight_[(last_ + 1) % kSlots], &Handle::done);
 }
 
-OperationOrder::Submissions one_of(Submission submission) {
+OperationOrder::Submissions one_of(Submission&& submission) {
   OperationOrder::Submissions one;
   one.push_back(std::move(submission));
   return one;

@@ -38,8 +38,8 @@ class OperationOrder {
     Handles handles;
   };
   // The next operation, of one submission or several that belong together. An operation may be in flight that
-  // has the same name: waits for it until `deadline`. Throws the errors of Runtime::submit, and Stalled.
-  Begun begin(Runtime& runtime, Submissions submissions, Time deadline);
+  // has the same name: waits for it, `longest` at most. Throws the errors of Runtime::submit, and Stalled.
+  Begun begin(Runtime& runtime, Submissions&& submissions, Duration longest);
 
   // Whether begin() would not wait.
   bool has_room() const;
@@ -48,7 +48,7 @@ class OperationOrder {
   std::uint64_t last() const;
 
  private:
-  void wait_for_slot(std::uint64_t number, Time deadline);
+  void wait_for_slot(std::uint64_t number, Duration longest);
 
   mutable std::mutex mutex_;
   const std::string prefix_;
@@ -56,6 +56,6 @@ class OperationOrder {
   std::array<Handles, kSlots> in_flight_;
 };
 
-OperationOrder::Submissions one_of(Submission submission);
+OperationOrder::Submissions one_of(Submission&& submission);
 
 }  // namespace rueda

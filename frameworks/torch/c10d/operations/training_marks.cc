@@ -33,7 +33,7 @@ bool is_training_loop() { return is_watched() && (is_main_thread() || current_ba
 void mark_wait_behind_pass() {
   at_end_of_backward_pass([] {
     TrainingRecord::of_process().begin_phase(Phase::wait);
-    at_end_of_backward_pass([] { TrainingRecord::of_process().leave_phase(Phase::wait, Phase::backward); });
+    at_end_of_backward_pass([] { TrainingRecord::of_process().leave_phase(Phase::wait, Phase::other); });
   });
 }
 

@@ -13,7 +13,7 @@ namespace rueda {
 
 // A group's operation begins. In a backward pass it reduces gradients. From the first one on, the phase is
 // `backward`. From the end of the pass on, it is `wait`, until the actions behind the pass have their
-// results.
+// results; then it is `other`.
 void mark_group_operation();
 
 // Purpose: this thread waits for operations of a group. On its stack.

@@ -14,6 +14,7 @@
 #include "rueda/torch/reducer/gradient_reducer.h"
 #include "rueda/torch/sharding/sharded_model.h"
 #include "rueda/torch/sharding/sharded_optimizer.h"
+#include "rueda/training.h"
 #include "tests/support/training/layered_model.h"
 #include "tests/support/training/regression.h"
 #include "tests/support/worlds/memory_world.h"
@@ -39,6 +40,7 @@ class Marks {
     for (const PhaseSpan& span : reading->spans) found += fmt::format("{} ", to_string(span.phase));
     return found;
   }
+  Phase present() const { return read_training_page(TrainingRecord::of_process().page())->phase; }
   std::uint64_t steps() const {
     return read_training_page(TrainingRecord::of_process().page())->step - step_;
   }
@@ -62,10 +64,35 @@ TEST(Marks, AStepOfTwoPasses) {
         reducer.after_step();
         parameter.mutable_grad().reset();
       }
-      EXPECT_EQ(marks.phases(),
-                "forward backward forward backward wait step forward backward forward backward wait step ");
+      EXPECT_EQ(
+          marks.phases(),
+          "forward backward forward backward wait other step forward backward forward backward wait other "
+          "step ");
       EXPECT_EQ(marks.steps(), 2U);
     }
+  });
+}
+
+// Time between the pass and the optimizer is not the optimizer's. Nor is time before the next samples the
+// model's.
+TEST(Marks, BetweenThePartsOfAStepThePhaseIsOther) {
+  run_on_one_host(1, [](Runtime& runtime) {
+    const at::Tensor parameter = make_parameter({5}, 1);
+    GradientReducer reducer({parameter}, {}, runtime);
+    const Marks marks;
+    for (int i = 0; i < 2; ++i) {
+      { const PhaseScope samples(Phase::data); }
+      parameter.sum().backward();
+      reducer.synchronize();
+      EXPECT_EQ(marks.present(), Phase::other);
+      EXPECT_TRUE(reducer.before_step());
+      EXPECT_EQ(marks.present(), Phase::step);
+      reducer.after_step();
+      EXPECT_EQ(marks.present(), Phase::other);
+    }
+    EXPECT_EQ(marks.phases(),
+              "forward data forward backward wait other step other data forward backward wait other step ");
+    EXPECT_EQ(marks.steps(), 2U);
   });
 }
 
@@ -77,7 +104,7 @@ TEST(Marks, AStepWithoutABackwardPass) {
     parameter.mutable_grad() = at::ones({5}, parameter.options());
     EXPECT_TRUE(reducer.before_step());
     reducer.after_step();
-    EXPECT_EQ(marks.phases(), "forward wait step ");
+    EXPECT_EQ(marks.phases(), "forward wait other step ");
   });
 }
 
@@ -104,7 +131,7 @@ TEST(Marks, AShardedOptimizer) {
     const Marks marks;
     parameter.sum().backward();
     optimizer.step();
-    EXPECT_EQ(marks.phases(), "forward backward wait step wait step wait step ");
+    EXPECT_EQ(marks.phases(), "forward backward wait other step wait step wait step ");
     EXPECT_EQ(marks.steps(), 1U);
   });
 }
@@ -117,7 +144,7 @@ TEST(Marks, AShardedModel) {
     const Marks marks;
     shards.run([&] { return model.loss(make_batch(0, 6)); }).backward();
     shards.step();
-    EXPECT_EQ(marks.phases(), "forward backward wait step wait step wait step ");
+    EXPECT_EQ(marks.phases(), "forward backward wait other step wait step wait step ");
     EXPECT_EQ(marks.steps(), 1U);
   });
 }

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "launcher/view/job_view.h"
 #include "launcher/view/status_text.h"
@@ -176,6 +179,153 @@ TEST(JobMembership, AWorkerThatCannotStartIsLost) {
   job.view.ended(2, true, "worker 2 cannot be started: no", job.now());
   EXPECT_EQ(job.view.update(job.now())["line"]["state"], "running");
   EXPECT_EQ(job.view.job()["lost"], 1);
+}
+
+std::vector<std::string> events_of(const JobView& view, JobView::Time now) {
+  std::vector<std::string> list;
+  const json all = view.everything(now);
+  for (const json& event : all["events"])
+    list.push_back(event["kind"].get<std::string>() + ": " + event["text"].get<std::string>());
+  return list;
+}
+
+// Its samples have come to an end.
+TEST(JobView, ARankThatLeavesTheOthersIsTheCauseOfWhatFollows) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(30);
+  job.view.update(job.now());
+  job.view.ended(1, false, "rank 1 (process 101 on h0) ended with status 0", job.now());
+  job.later += 200ms;
+  EXPECT_FALSE(has_event(job.view.update(job.now()), "left")) << "they may all end";
+  job.later += 800ms;
+  job.view.ended(2, true, "rank 2 (process 102 on h0) ended with status 1", job.now());
+  job.later += 80ms;
+  job.view.ended(0, true, "rank 0 (process 100 on h0) ended with status 1", job.now());
+  const json update = job.view.update(job.now());
+  const std::string left = "rank 1 (process 101 on h0) ended with status 0, while ranks 0, 2 ran on";
+  EXPECT_TRUE(update["line"]["text"].get<std::string>().ends_with(
+      ": " + left + "; rank 2 (process 102 on h0) ended with status 1"))
+      << update["line"];
+  EXPECT_EQ(events_of(job.view, job.now())[0], "left: " + left);
+  EXPECT_TRUE(events_of(job.view, job.now())[1].starts_with("lost: rank 2"));
+}
+
+TEST(JobView, AFailureShortlyBeforeALossIsItsCause) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(30);
+  for (const int rank : {2, 0}) {
+    agents::Observed news = job.of(rank, Phase::other);
+    news.step = 30;
+    news.failure = "allreduce 'x': rank 1 shut down without it, while ranks 0, 2 asked for it.";
+    job.view.hear(0, news, job.now());
+  }
+  job.later += 1s;
+  job.view.ended(0, true, "rank 0 was killed", job.now());
+  EXPECT_TRUE(job.view.update(job.now())["line"]["text"].get<std::string>().ends_with(
+      ": allreduce 'x': rank 1 shut down without it, while ranks 0, 2 asked for it; rank 0 was killed"));
+  EXPECT_TRUE(events_of(job.view, job.now())[0].starts_with("error: ")) << "once";
+  EXPECT_EQ(events_of(job.view, job.now()).size(), 2U);
+}
+
+TEST(JobView, AnOrdinaryEndIsNoEventUnlessOthersRunOn) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(30);
+  job.view.ended(0, false, "rank 0 has ended", job.now());
+  job.later += 1900ms;
+  job.view.ended(1, false, "rank 1 has ended", job.now());
+  EXPECT_FALSE(has_event(job.view.update(job.now()), "left"));
+  job.later += 200ms;
+  EXPECT_TRUE(has_event(job.view.update(job.now()), "left"));
+  EXPECT_EQ(events_of(job.view, job.now()),
+            std::vector<std::string>{"left: rank 0 has ended, while rank 2 ran on"});
+  EXPECT_EQ(job.view.update(job.now())["line"]["state"], json()) << "that is no alarm";
+  job.view.ended(2, false, "rank 2 has ended", job.now());
+  job.view.job_ended(0, job.now());
+  EXPECT_EQ(events_of(job.view, job.now()).size(), 1U);
+  EXPECT_TRUE(has_event(job.view.update(job.now()), "end"));
+  EXPECT_EQ(job.view.everything(job.now())["line"]["state"], "ended");
+}
+
+// Each rank ends a while after the one before, as after SIGTERM.
+TEST(JobView, TheSpeedOfAJobThatEndsIsThatOfAllRanks) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(150);
+  const json before = job.view.update(job.now())["progress"];
+  EXPECT_GT(before["samples_per_s"].get<double>(), 0);
+  for (const int rank : {0, 1, 2}) {
+    job.view.ended(rank, false, "ended", job.now());
+    job.silent.insert(rank);
+    job.later += 50ms;
+    job.run(2);
+    job.view.update(job.now());
+  }
+  job.view.job_ended(143, job.now());
+  const json after = job.view.everything(job.now())["progress"];
+  EXPECT_EQ(after["samples_per_s"], before["samples_per_s"]);
+  EXPECT_EQ(after["step_ms"], before["step_ms"]);
+}
+
+TEST(JobView, TheSpeedOfThoseThatGoOnIsTheirOwn) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(150);
+  const json before = job.view.update(job.now())["progress"];
+  job.view.ended(0, false, "ended", job.now());
+  job.silent.insert(0);
+  job.run(20);
+  const json after = job.view.update(job.now())["progress"];
+  EXPECT_NEAR(after["samples_per_s"].get<double>(), before["samples_per_s"].get<double>() * 2 / 3, 5);
+}
+
+TEST(JobView, AStatusTellsThePhasesOfRanksThatRun) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(3);
+  job.later += 5s;
+  agents::Observed news = job.of(2, Phase::data);
+  news.step = 3;
+  news.phase_since_ns = news.now_ns - 15'000'000;
+  job.view.hear(0, news, job.now());
+  job.later += 400ms;
+  job.view.ended(0, true, "killed", job.now());
+  json ranks = job.view.status(job.now())["ranks"];
+  EXPECT_NEAR(ranks[2]["phase_for"].get<double>(), 0.015, 1e-6) << "not the age of the news";
+  EXPECT_FALSE(ranks[1].contains("phase_for")) << "of that rank there is no news";
+  EXPECT_EQ(ranks[1]["phase"], "forward");
+  EXPECT_FALSE(ranks[0].contains("phase")) << "it is lost";
+  job.view.hear(0, agents::HostLoad{.now_ns = news.now_ns + 300'000'000}, job.now());
+  ranks = job.view.status(job.now())["ranks"];
+  EXPECT_NEAR(ranks[2]["phase_for"].get<double>(), 0.415, 1e-3) << "its agent has seen nothing new";
+}
+
+TEST(JobView, AJobThatHasStepsKeepsThem) {
+  SimulatedJob job(2, nobody_is_late());
+  const auto say = [&](Phase phase) {
+    for (const int rank : {0, 1}) {
+      agents::Observed news = job.of(rank, phase);
+      news.total_steps = 0;
+      job.view.hear(0, news, job.now());
+    }
+    return job.view.update(job.now());
+  };
+  EXPECT_EQ(say(Phase::other)["line"]["text"], "running: 2 ranks without steps so far");
+  EXPECT_EQ(say(Phase::data)["line"]["text"], "running, step 0");
+  EXPECT_FALSE(say(Phase::other).contains("line"));
+}
+
+// A scraper refuses series that come twice.
+TEST(JobView, EachSeriesComesOnce) {
+  SimulatedJob job(2, nobody_is_late());
+  agents::Observed news = job.of(0, Phase::forward);
+  news.curves = {{"loss (rank 1)", {{1, 2.0}}}};
+  job.view.hear(0, news, job.now());
+  news = job.of(1, Phase::forward);
+  news.curves = {{"loss", {{1, 3.0}}}};
+  job.view.hear(0, news, job.now());
+  std::set<std::string> series;
+  std::istringstream lines(job.view.metrics());
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with('#')) EXPECT_TRUE(series.insert(line.substr(0, line.rfind(' '))).second) << line;
+  EXPECT_TRUE(series.contains("rueda_job_scalar{tag=\"loss\",rank=\"1\"}"));
+  EXPECT_TRUE(series.contains("rueda_job_scalar{tag=\"loss (rank 1)\",rank=\"0\"}"));
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST(JobView, ALostRankIsTheStateOfTheJobUnlessItIsElastic) {
     EXPECT_EQ(job.view.job()["ranks"][1]["state"], "lost");
     job.view.ended(0, false, "rank 0 has ended", job.now());
     job.view.job_ended(0, job.now());
-    EXPECT_EQ(job.view.update(job.now())["line"]["state"], elastic ? "ended" : "lost");
+    EXPECT_EQ(job.view.everything(job.now())["line"]["state"], elastic ? "ended" : "lost");
   }
 }
 

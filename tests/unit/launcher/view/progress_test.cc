@@ -23,6 +23,23 @@ TEST(Pace, IsTheMeanOfTheLastHundredSteps) {
   EXPECT_EQ(pace.step_ms(), 0) << "another rank has other times";
 }
 
+TEST(Pace, StaysWhileRanksEnd) {
+  Pace pace;
+  const auto run = [&](int rank, std::uint64_t steps, std::int64_t ms) {
+    for (std::uint64_t step = 0; step < steps; ++step)
+      pace.add(rank, 50 + step, static_cast<std::int64_t>(step) * ms * 1'000'000);
+  };
+  run(0, 50, 20);
+  pace.hold();
+  pace.hold();
+  run(1, 10, 90);
+  EXPECT_TRUE(pace.is_held());
+  EXPECT_NEAR(pace.step_ms(), 20, 1e-6) << "these are the last steps of some";
+  run(1, 12, 30);
+  EXPECT_FALSE(pace.is_held());
+  EXPECT_NEAR(pace.step_ms(), 30, 1e-6) << "the others go on";
+}
+
 TEST(WithCommas, GroupsDigits) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");

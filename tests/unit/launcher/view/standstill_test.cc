@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include "launcher/view/progress.h"
+#include "tests/unit/launcher/view/simulated_job.h"
 
 namespace rueda {
 namespace {
@@ -51,10 +54,80 @@ TEST(Standstill, WhereAllWaitTheOneInAnEarlierStepHasStopped) {
 }
 
 TEST(Standstill, EvaluationsAndCheckpointsTakeTheirTime) {
-  const Ranks ranks{{0, Phase::checkpoint, 7, 30}, {1, Phase::wait, 7, 30}};
-  EXPECT_FALSE(standstill_of(ranks, 3, true));
+  Ranks ranks{{0, Phase::checkpoint, 7, 30}, {1, Phase::wait, 7, 29}, {2, Phase::forward, 7, 0.01}};
+  auto still = standstill_of(ranks, 3, true);
+  ASSERT_TRUE(still && still->culprit);
+  EXPECT_TRUE(still->is_pause && !still->is_stall);
+  EXPECT_EQ(still->culprit->rank, 0);
+  ranks[0].seconds = 61;
+  still = standstill_of(ranks, 3, true);
+  EXPECT_TRUE(still->is_pause && still->is_stall);
+  UsualPauses pauses;
+  for (const double seconds : {20, 40}) pauses.add(Phase::checkpoint, seconds);
+  pauses.add(Phase::forward, 9000);
+  EXPECT_EQ(pauses.limit(Phase::checkpoint), 300);
+  EXPECT_EQ(pauses.limit(Phase::evaluation), 60) << "none so far";
+  EXPECT_FALSE(standstill_of(ranks, 3, true, pauses)->is_stall) << "they take half a minute in this job";
+  ranks[2].seconds = 20;
+  still = standstill_of(ranks, 3, true, pauses);
+  EXPECT_TRUE(still->is_stall && !still->is_pause) << "that rank does not save";
+  EXPECT_EQ(still->culprit->rank, 2);
+  EXPECT_FALSE(standstill_of(Ranks{{0, Phase::evaluation, 7, 30}, {1, Phase::evaluation, 7, 30}}, 3, true));
   EXPECT_FALSE(standstill_of(Ranks{{0, Phase::forward, 7, 30}}, 3, true)) << "nobody waits";
   EXPECT_FALSE(standstill_of({}, 3, true));
+}
+
+// Rank 0 has asked the others meanwhile, and has words of a stall.
+TEST(Standstill, APauseIsToldWithoutAlarm) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(20);
+  const std::string words = "'x' is not complete after 3.3 s.; not submitted by: rank 2";
+  nlohmann::json update;
+  for (int second = 1; second <= 62; ++second) {
+    job.later = std::chrono::seconds(second);
+    for (const int rank : {0, 1, 2}) {
+      agents::Observed news = job.of(rank, rank == 2 ? Phase::checkpoint : Phase::wait);
+      news.step = 20;
+      if (rank == 0 && second > 3) news.stall = words;
+      job.view.hear(0, news, job.now());
+    }
+    update = job.view.update(job.now());
+    const std::string text = update["line"]["text"];
+    EXPECT_EQ(update["line"]["state"], second < 60 ? "waiting" : "stalled") << text;
+    EXPECT_EQ(update["line"]["rank"], 2);
+    EXPECT_EQ(update["line"].contains("pause"), second < 60) << "its mark is not red";
+    EXPECT_EQ(has_event(update, "stall"), second == 60 || second == 62) << "by its length, and by the words";
+    if (second == 4)
+      EXPECT_NE(text.find("step 20 of 1,000, 660 samples/s; the others wait for rank 2 (checkpoint, 4.0 s)"),
+                std::string::npos)
+          << text;
+  }
+  job.later = {};
+  job.run(1);
+  update = job.view.update(job.now());
+  EXPECT_EQ(update["line"]["state"], "running");
+}
+
+// Two process sets, each with its own rank 0.
+TEST(Standstill, OfSeveralWordsTheOldestAreShown) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(20);
+  const auto say = [&](int rank, const std::string& stall) {
+    agents::Observed news = job.of(rank, Phase::forward);
+    news.step = 20;
+    news.stall = stall;
+    job.view.hear(0, news, job.now());
+    job.later += std::chrono::milliseconds(200);
+    return job.view.update(job.now());
+  };
+  nlohmann::json update = say(1, "'even' waits");
+  EXPECT_TRUE(has_event(update, "stall"));
+  update = say(0, "'odd' waits");
+  EXPECT_TRUE(has_event(update, "stall")) << "each is told once";
+  EXPECT_TRUE(job.view.everything(job.now())["line"]["text"].get<std::string>().ends_with("; 'even' waits"));
+  update = say(0, "");
+  EXPECT_EQ(job.view.everything(job.now())["line"]["state"], "stalled") << "the other one goes on";
+  EXPECT_EQ(say(1, "")["line"]["state"], "running");
 }
 
 }  // namespace

@@ -76,6 +76,35 @@ TEST(TrainingRecord, AStepWithoutOtherMarksIsASpan) {
   EXPECT_EQ(read(record).step, 3U);
 }
 
+// What a loop does before its samples come is no forward pass. A loop that does not mark them has none of
+// this.
+TEST(TrainingRecord, SamplesBeginTheForwardPass) {
+  TrainingRecord record;
+  const auto take_samples = [&] { record.leave_phase(Phase::data, record.begin_phase(Phase::data)); };
+  record.end_step();
+  take_samples();
+  EXPECT_EQ(read(record).phase, Phase::forward);
+  record.begin_phase(Phase::backward);
+  record.end_step();
+  EXPECT_EQ(read(record).phase, Phase::other) << "the program logs";
+  record.leave_phase(Phase::wait, record.begin_phase(Phase::wait));
+  EXPECT_EQ(read(record).phase, Phase::other) << "of a metric";
+  const Phase before = record.begin_phase(Phase::evaluation);
+  take_samples();
+  EXPECT_EQ(read(record).phase, Phase::evaluation) << "they are of the evaluation";
+  record.leave_phase(Phase::evaluation, before);
+  EXPECT_EQ(read(record).phase, Phase::other);
+  take_samples();
+  take_samples();
+  EXPECT_EQ(read(record).phase, Phase::forward);
+  record.end_step();
+  record.begin_phase(Phase::backward);
+  take_samples();
+  EXPECT_EQ(read(record).phase, Phase::backward) << "those of the next step, ahead";
+  record.end_step();
+  EXPECT_EQ(read(record).phase, Phase::forward) << "nothing has marked samples between the steps";
+}
+
 TEST(TrainingRecord, AProgramThatCountsItsStepsIsBelieved) {
   TrainingRecord record;
   record.end_unmarked_step();

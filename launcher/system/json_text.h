@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON as text, whatever bytes its strings have.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace rueda {
+
+// What is no UTF-8 is replaced. `indent`: of lines; -1: all in one line.
+template <class Json = nlohmann::json>
+std::string json_text(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace rueda
