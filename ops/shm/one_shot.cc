@@ -48,11 +48,11 @@ class OneShot : public Work {
   }
 
   Step step() final {
-    if (!begun_) {
+    if (state_ == State::made) {
       if (!slot_is_free()) return Step::waiting;
       if (abandoned_) return leave(kAbandoned);
       if (gives()) write();
-      begun_ = true;
+      state_ = gives() ? State::to_ring : State::begun;
     }
     if (abandoned_) return leave(kLeft);
     if (!all_have_written()) {
@@ -71,7 +71,8 @@ class OneShot : public Work {
   void abandon() final { abandoned_ = true; }
 
   std::string_view phase() const final {
-    return begun_ ? "waiting for the values of other ranks" : "waiting until others have read the last ones";
+    return state_ != State::made ? "waiting for the values of other ranks"
+                                 : "waiting until others have read the last ones";
   }
   PlanRoute route() const final { return {.inside = "one-shot"}; }
 
@@ -107,6 +108,11 @@ class OneShot : public Work {
 
  private:
   using Flag = SegmentContents::Flag;
+  enum class State {
+    made,     // the slot may be others'
+    to_ring,  // this rank's values are there, and members may sleep that await them
+    begun,
+  };
 
   Flag& flag(const PeerGroup& peers, std::size_t member) const {
     return peers.members[member].contents->flags[slot_];
@@ -124,12 +130,12 @@ class OneShot : public Work {
       pack(own_slot());
     }
     own().value.store(at(plan_.number, kWritten));
-    to_ring_ = true;
   }
 
   // The others' values first, if they are there: who is awake needs no bell.
   void ring_for_values() {
-    if (!std::exchange(to_ring_, false)) return;
+    if (state_ != State::to_ring) return;
+    state_ = State::begun;
     peers_.ring_who_awaits([&](std::size_t member) -> auto& { return flag(peers_, member).awaited; });
   }
 
@@ -184,8 +190,7 @@ class OneShot : public Work {
   std::size_t awaited_end_;
   std::size_t left_ = 0;     // of the last Plan's members
   std::size_t arrived_ = 0;  // of the awaited members
-  bool begun_ = false;
-  bool to_ring_ = false;  // members that await this rank's values
+  State state_ = State::made;
   bool abandoned_ = false;
 };
 

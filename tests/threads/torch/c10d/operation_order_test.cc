@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr int kSlots = static_cast<int>(OperationOrder::kSlots);
 
-Time soon() { return clock_now() + 60s; }
+constexpr Duration kLimit = 60s;
 
 Submission broadcast_of(const at::Tensor& tensor) {
   Submission submission = moving(Operation::broadcast, tensor, tensor);
@@ -36,7 +36,7 @@ TEST(OperationOrder, OperationsMeetByTheirNumberBeyondTheLastSlot) {
     EXPECT_EQ(order.last(), 0u);
     for (int number = 1; number <= 2 * kSlots + 3; ++number) {
       const at::Tensor value = at::full({3}, runtime.topology().rank == 0 ? number : -1);
-      const OperationOrder::Begun begun = order.begin(runtime, one_of(broadcast_of(value)), soon());
+      const OperationOrder::Begun begun = order.begin(runtime, one_of(broadcast_of(value)), kLimit);
       EXPECT_EQ(begun.number, static_cast<std::uint64_t>(number));
       begun.handles[0].wait();
       EXPECT_EQ(value[2].item<int>(), number);
@@ -52,7 +52,7 @@ TEST(OperationOrder, SeveralSubmissionsAreOneOperation) {
                                          at::full({5}, 7 - runtime.topology().rank)};
     OperationOrder::Submissions submissions;
     for (const at::Tensor& each : values) submissions.push_back(broadcast_of(each));
-    const OperationOrder::Begun begun = order.begin(runtime, std::move(submissions), soon());
+    const OperationOrder::Begun begun = order.begin(runtime, std::move(submissions), kLimit);
     EXPECT_EQ(begun.number, 1u);
     ASSERT_EQ(begun.handles.size(), 2u);
     for (const Handle& each : begun.handles) each.wait();
@@ -65,7 +65,7 @@ TEST(OperationOrder, ADifferentOrderIsAMismatch) {
   run_on_one_host(2, [](Runtime& runtime) {
     OperationOrder order("group.");
     const at::Tensor value = at::zeros({runtime.topology().rank == 0 ? 2 : 3});
-    const OperationOrder::Begun begun = order.begin(runtime, one_of(broadcast_of(value)), soon());
+    const OperationOrder::Begun begun = order.begin(runtime, one_of(broadcast_of(value)), kLimit);
     EXPECT_THAT(words_of<Mismatch>([&] { begun.handles[0].wait(); }), HasSubstr("group.1"));
   });
 }
@@ -78,13 +78,12 @@ TEST(OperationOrder, WaitsForTheSlotOfAnOperationInFlight) {
     std::vector<OperationOrder::Begun> begun;
     const auto begin_all = [&] {
       for (int i = 0; i < kSlots; ++i)
-        begun.push_back(order.begin(runtime, one_of(broadcast_of(at::zeros({1}))), soon()));
+        begun.push_back(order.begin(runtime, one_of(broadcast_of(at::zeros({1}))), kLimit));
     };
     if (first) {
       begin_all();
       EXPECT_FALSE(order.has_room());
-      EXPECT_THAT(words_of<Stalled>(
-                      [&] { order.begin(runtime, one_of(broadcast_of(at::zeros({1}))), clock_now() + 1ms); }),
+      EXPECT_THAT(words_of<Stalled>([&] { order.begin(runtime, one_of(broadcast_of(at::zeros({1}))), 1ms); }),
                   HasSubstr("operation number 1 is not complete"));
       EXPECT_EQ(order.last(), OperationOrder::kSlots) << "one that has not begun has no number";
     }
