@@ -279,8 +279,7 @@ def keep(arguments, rows):
                 "ratio": round(median / row["rueda"], 1)}
                for row in rows for name, median in row.items() if name not in ("operation", "bytes", "ranks", "rueda")]
     ranks = rows[0]["ranks"]
-    binding = (" ruedarun binds each rank to its cores, where gloo's thread is, too; with `--bind none` an all_reduce of gloo takes 160 µs at 4 bytes and 330 at "
-               "64 KiB.")
+    binding = " ruedarun binds each rank to its cores, where gloo's thread is, too: without it (`--bind none`) gloo is faster."
     performance_page.keep(Path(arguments.json), f"torch.distributed, {ranks} ranks on one host", "One host",
                           f"build/bin/ruedarun --no-prefix -np {ranks} .venv/bin/python bench/c10d_bench.py", "µs",
                           f"Medians of {arguments.rounds} rounds. The owner writes the buffer before each call; the time of that does not count." + binding * (ranks == 2),
