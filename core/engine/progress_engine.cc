@@ -93,7 +93,7 @@ bool ProgressEngine::progress(Caller caller, Time now) {
   }
   tell_stalls();
   if (failed_) return true;  // Plans call nothing any more
-  take_plans(now);
+  now = take_plans(now);
   if (of_waiter && !waiters_may_run()) return true;
   moved |= works_.step(now);
   for (const std::unique_ptr<Backend>& backend : components_.backends) backend->tend(false);
@@ -215,9 +215,12 @@ void ProgressEngine::remind_of_shutdown(Time now) {
 
 // --- Plans of all ranks.
 
-void ProgressEngine::take_plans(Time now) {
+// Returns the time: other ranks may have submitted what these Plans call since this turn began.
+Time ProgressEngine::take_plans(Time now) {
   shared_.observer.agreed(*negotiator_);
-  for (Plan& plan : negotiator_->take_plans()) {
+  std::vector<Plan> plans = negotiator_->take_plans();
+  if (!plans.empty()) now = clock_now();
+  for (Plan& plan : plans) {
     shared_.observer.planned(plan, now);
     bound_.on_devices |= !plan.tensors.empty() && plan.tensors.front().request->device != DeviceKind::host;
     std::vector<Entry> entries;  // what it calls of what this rank has in flight
@@ -239,6 +242,7 @@ void ProgressEngine::take_plans(Time now) {
     works_.add(std::move(plan), std::move(entries));
   }
   for (const Abort& abort : negotiator_->take_aborts()) works_.abort(abort.plan, abort.status);
+  return now;
 }
 
 // Another rank for which a Work waits may have stopped, and does not say so.

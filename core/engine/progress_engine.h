@@ -86,7 +86,7 @@ class ProgressEngine {
   void cut_where_launcher_tells(const Status& failure);
   bool accept_submissions(Time now);
   Status refusal(std::span<Entry> group);
-  void take_plans(Time now);
+  Time take_plans(Time now);
   void notice_unmoved(Time now);
   bool end_departure();
 
