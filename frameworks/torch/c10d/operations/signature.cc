@@ -88,7 +88,7 @@ std::string words_of_shape(const Request& request, at::ScalarType type) {
 
 std::string name_of(at::ScalarType type) {
   try {
-    return c10::getDtypeNames(type).first;
+    return std::string(c10::getDtypeNames(type).first);
   } catch (const c10::Error&) {  // it has none in Python
     return c10::toString(type);
   }
