@@ -9,9 +9,18 @@
 namespace rueda {
 
 PhaseScope::PhaseScope(Phase phase)
-    : phase_(phase), before_(TrainingRecord::of_process().begin_phase(phase)) {}
+    : phase_(phase),
+      before_(TrainingRecord::of_process().begin_phase(phase)),
+      has_samples_(phase == Phase::data) {}
 
-PhaseScope::~PhaseScope() { TrainingRecord::of_process().leave_phase(phase_, before_); }
+PhaseScope::~PhaseScope() {
+  TrainingRecord& record = TrainingRecord::of_process();
+  if (has_samples_) {
+    record.leave_data(before_);
+  } else {
+    record.leave_phase(phase_, before_);
+  }
+}
 
 void log_scalar(std::string_view tag, double value, std::int64_t step) {
   TrainingRecord::of_process().log(tag, value, step);

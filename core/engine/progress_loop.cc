@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/progress_loop.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -10,6 +12,19 @@ namespace rueda {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
+
+namespace {
+
+// Ranks that are bound have few cores each, so all cores of the host count.
+bool has_core_for_each(Rank ranks) { return ranks <= ::sysconf(_SC_NPROCESSORS_ONLN); }
+
+}  // namespace
+
+ProgressLoop::ProgressLoop(ProgressEngine& engine, RuntimeState& shared, Duration longest_spin,
+                           Rank local_size)
+    : engine_(engine),
+      shared_(shared),
+      spin_(longest_spin, has_core_for_each(local_size) ? SpinPolicy::kLooks : SpinPolicy::kLooksOfMany) {}
 
 void ProgressLoop::run() {
   ProgressLock& lock = shared_.waiters->turns();

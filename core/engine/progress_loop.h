@@ -17,8 +17,8 @@ namespace rueda {
 // follows. On the stack of the background thread.
 class ProgressLoop : private TurnTaker {
  public:
-  ProgressLoop(ProgressEngine& engine, RuntimeState& shared, Duration longest_spin)
-      : engine_(engine), shared_(shared), spin_(longest_spin) {}
+  // `local_size`: the ranks of this host.
+  ProgressLoop(ProgressEngine& engine, RuntimeState& shared, Duration longest_spin, Rank local_size);
 
   // Returns when the engine has finished.
   void run();

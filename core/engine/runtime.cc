@@ -110,19 +110,21 @@ void Runtime::run(RuntimeComponents components, std::promise<Welcome> started) {
   std::unique_ptr<ProgressEngine> engine;
   const Config config = components.config;
   const Rank rank = components.rank;
+  Rank local_size = 1;
   try {
     engine = std::make_unique<ProgressEngine>(std::move(components), shared_);
     const Welcome welcome = engine->start();
     if (welcome.status.ok() && !thread_.begin()) return;
     if (welcome.status.ok()) begin_timeline(config);
     if (welcome.status.ok() && rank == 0) begin_tuning_log(config);
+    if (welcome.status.ok()) local_size = make_topology(rank, welcome.hosts, welcome.local_ranks).local_size;
     started.set_value(welcome);
     if (!welcome.status.ok()) return;
   } catch (...) {
     started.set_exception(std::current_exception());
     return;
   }
-  ProgressLoop(*engine, shared_, from_seconds(config.poll_time * 1e-6)).run();
+  ProgressLoop(*engine, shared_, from_seconds(config.poll_time * 1e-6), local_size).run();
   thread_.end(engine->failure());
 }
 

@@ -22,8 +22,9 @@ enum class Phase : std::uint8_t {
 inline constexpr int kPhaseCount = 9;
 std::string_view to_string(Phase phase);  // "data"
 
-// Purpose: this process is in a phase as long as the object lives; then the phase before comes back, unless
-// another one has begun. A scope on the stack of one thread. Any thread may make one.
+// Purpose: this process is in a phase as long as the object lives. Then the phase before comes back, unless
+// another one has begun; behind `data`, `forward` begins. A scope on the stack of one thread. Any thread may
+// make one.
 class PhaseScope {
  public:
   // Begins `phase`.
@@ -32,9 +33,13 @@ class PhaseScope {
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
 
+  // Of `data`: there are no more samples, so the phase before comes back.
+  void end_of_samples() { has_samples_ = false; }
+
  private:
   Phase phase_;
   Phase before_;
+  bool has_samples_;
 };
 
 // All functions here may be called by any thread, also before init() and after shutdown(). They do nothing in

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/view/job_view.h"
+#include "rueda/rank_set.h"
 
 namespace rueda {
 namespace {
@@ -59,14 +60,23 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
 void JobView::tell_early_ends(Time now, bool at_once) {
   if (facts_.elastic || count(ranks_, RankState::running) == 0) return;
   if (count(ranks_, RankState::lost) > 0) return;
+  RankSet together;
+  Time first = now;
+  const std::string on = fmt::format(", while {} ran on", named(ranks_, RankState::running));
   for (auto& [number, rank] : ranks_) {
     if (rank.state != RankState::ended || rank.end_is_told || (!at_once && now < rank.ended_at + kOneEnd))
       continue;
     rank.end_is_told = true;
-    rank.words += fmt::format(", while {} ran on", named(ranks_, RankState::running));
-    note_event("left", number, rank.words, rank.ended_at);
-    news_.job = true;
+    rank.words += on;
+    together.add(number, number + 1);
+    first = std::min(first, rank.ended_at);
   }
+  if (together.empty()) return;
+  const int rank = together.ranges().front().first;
+  const bool is_one = together.count() == 1;
+  note_event("left", is_one ? rank : -1,
+             is_one ? ranks_.at(rank).words : fmt::format("{} have ended{}", to_string(together), on), first);
+  news_.job = true;
 }
 
 // Times and steps of the generation before say nothing of this one. Offsets are to the clock of the present

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kBeforeLoss = std::chrono::seconds(30);  // a failure then may be its cause
+constexpr auto kBeforeLoss = std::chrono::seconds(30);  // a failure or an end then may be its cause
 
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
@@ -81,7 +81,9 @@ std::string loss_in_words(const std::map<int, RankView>& ranks) {
     if (!rank.observed.failure.empty() && rank.failed_at > lost->ended_at - kBeforeLoss &&
         (failed == nullptr || rank.failed_at < failed->failed_at))
       failed = &rank;
-    if (rank.state == RankState::ended && rank.end_is_told && rank.ended_at < lost->ended_at &&
+    // A rank that waits for nobody has another cause.
+    if (lost->observed.phase == Phase::wait && rank.state == RankState::ended && rank.end_is_told &&
+        rank.ended_at < lost->ended_at && rank.ended_at > lost->ended_at - kBeforeLoss &&
         (left == nullptr || rank.ended_at < left->ended_at))
       left = &rank;
   }

@@ -48,6 +48,9 @@ void JobView::note_event(std::string kind, int rank, std::string text, Time now)
 void JobView::job_ended(int exit_status, Time now) {
   settle_line(now);
   membership_.is_over = true;
+  line_.progress.ends_at = 0;
+  line_.pause_s = 0;
+  line_.culprit = {};
   note_event("end", -1, fmt::format("the job has ended with status {}", exit_status), now);
   if (line_.state == LineState::lost) return;  // its words say more
   line_.state = LineState::ended;
@@ -252,7 +255,7 @@ void JobView::measure(Time now) {
   if (late != nullptr && late->step_ms > 0) progress.step_ms = late->step_ms;  // of the same steps
   if (!is_known && progress.step_ms > 0) progress.samples_per_s = line_.progress.samples_per_s;
   if (is_known && progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
-  if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_)) {
+  if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_) && !membership_.is_over) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
     if (rest <= kLongestRest) progress.ends_at = std::round(unix_seconds(now) + rest);
   }

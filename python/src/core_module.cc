@@ -131,7 +131,11 @@ class PhaseContext {
   explicit PhaseContext(const std::string& name) : phase_(phase_of(name)) {}
 
   void enter() { scope_.emplace(phase_); }
-  void exit() { scope_.reset(); }
+  // `fails`: by an exception, such as the end of a loader's samples.
+  void exit(bool fails) {
+    if (fails && scope_) scope_->end_of_samples();
+    scope_.reset();
+  }
 
  private:
   static Phase phase_of(const std::string& name) {
@@ -156,7 +160,8 @@ void bind_training(py::module_& module) {
              context.enter();
              return context;
            })
-      .def("__exit__", [](PhaseContext& context, const py::args&) { context.exit(); });
+      .def("__exit__", [](PhaseContext& context, const py::object& exception, const py::object& /*value*/,
+                          const py::object& /*traceback*/) { context.exit(!exception.is_none()); });
   module.def("log_scalar", &log_scalar);
   module.def("describe_training", &describe_training);
   module.def("end_step", &end_step);

@@ -85,7 +85,7 @@ bool ProgressLock::take_until_done(const Completion& completion, Duration longes
   for (; !completion.done() && now < wait.until(); now = clock_now()) {
     if (more && take()) {
       taken = true;
-      more = take_turns(completion, wait, now);
+      more = take_turns(completion, wait);
     } else {
       sched_yield();
     }
@@ -105,10 +105,11 @@ void ProgressLock::do_with_turn(const Completion& completion, const std::functio
 }
 
 // Whether there may be more of them.
-bool ProgressLock::take_turns(const Completion& completion, Wait& wait, Time now) {
+bool ProgressLock::take_turns(const Completion& completion, Wait& wait) {
   const InItsPlace engine(identity_.load(), arithmetic_);
   doorbell_->stay_awake();
   TurnTaker::Outcome outcome = TurnTaker::Outcome::still;
+  Time now = clock_now();  // with the turn: another one may just have ended
   while (outcome != TurnTaker::Outcome::not_for_waiter && !completion.done() && now < wait.until()) {
     outcome = taker_->turn_of_waiter(now);
     if (outcome == TurnTaker::Outcome::still && taker_->in_vain()) sched_yield();

@@ -109,7 +109,7 @@ class ProgressLock {
   void give();
   void take_back();
   void sleep(std::uint32_t heard, std::chrono::nanoseconds longest);
-  bool take_turns(const Completion& completion, Wait& wait, Time now);
+  bool take_turns(const Completion& completion, Wait& wait);
   void hand_back(bool served);
 
   std::atomic<bool> taken_{true};                  // the token; before begin() and after end(), too

@@ -15,7 +15,11 @@ namespace rueda {
 // between looks. Belongs to whoever has the background thread's turn.
 class SpinPolicy {
  public:
-  explicit SpinPolicy(Duration longest) : busy_(longest), idle_(longest) {}
+  static constexpr int kLooks = 64;        // at once, some 5 us: each rank of the host has a core
+  static constexpr int kLooksOfMany = 32;  // it has none: a rank that is waited for may need this one
+
+  explicit SpinPolicy(Duration longest, int looks_at_once = kLooks)
+      : busy_(longest), idle_(longest), looks_(looks_at_once) {}
 
   void begin(Time now) { last_move_ = now; }
   // Whether to look on without sleeping.
@@ -27,7 +31,7 @@ class SpinPolicy {
     if (polled_ && at_once_ > 0) haste_.ended(true);
     end(true);
     last_move_ = now;
-    at_once_ = busy && haste_.next() > Duration::zero() ? kAtOnce : 0;
+    at_once_ = busy && haste_.next() > Duration::zero() ? looks_ : 0;
     current_ = busy ? &busy_ : &idle_;
     poll_for_ = current_->next();
   }
@@ -41,8 +45,6 @@ class SpinPolicy {
   void give_up() { end(false); }
 
  private:
-  static constexpr int kAtOnce = 128;  // looks, some 8 us
-
   void end(bool helped) {
     if (std::exchange(polled_, false)) current_->ended(helped);
   }
@@ -53,7 +55,8 @@ class SpinPolicy {
   AdaptiveSpin* current_ = &busy_;
   AdaptiveSpin haste_{Duration(1)};  // whether to look at once
   Duration poll_for_{};              // after the last move
-  int at_once_ = 0;                  // looks that are left
+  int looks_;                        // at once
+  int at_once_ = 0;                  // of these, that are left
   bool polled_ = false;              // since the last move
 };
 

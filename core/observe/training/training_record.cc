@@ -121,7 +121,6 @@ void TrainingRecord::turn_to(Phase phase) {
 // With the mutex. Samples that the step before has not marked may not be marked in this one, either.
 void TrainingRecord::turn_to_next_step() {
   turn_to(std::exchange(has_marked_samples_, false) ? Phase::other : Phase::forward);
-  is_between_steps_ = true;
 }
 
 Phase TrainingRecord::begin_phase(Phase phase) {
@@ -130,7 +129,8 @@ Phase TrainingRecord::begin_phase(Phase phase) {
   const Phase before = phase_;
   const bool in_pause = before == Phase::evaluation || before == Phase::checkpoint;
   if (phase == Phase::data && in_pause) return phase;  // samples of an evaluation are part of it
-  if (phase == Phase::forward || phase == Phase::backward || phase == Phase::step) is_between_steps_ = false;
+  // Of several steps on the same samples: all before the gradients is the forward pass.
+  if (phase == Phase::backward && before == Phase::other && step_ > 0) phase_ = Phase::forward;
   if (phase != before) turn_to(phase);
   return before;
 }
@@ -139,10 +139,16 @@ void TrainingRecord::leave_phase(Phase phase, Phase next) {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
   if (phase_ != phase || phase == next) return;
-  const bool in_loop = next == Phase::other || next == Phase::forward;
-  const bool has_samples = phase == Phase::data && in_loop && std::exchange(is_between_steps_, false);
-  has_marked_samples_ = has_marked_samples_ || has_samples;
-  turn_to(has_samples ? Phase::forward : next);
+  turn_to(next);
+}
+
+void TrainingRecord::leave_data(Phase before) {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::data) return;
+  const bool in_loop = before == Phase::other || before == Phase::forward;
+  has_marked_samples_ = has_marked_samples_ || in_loop;
+  turn_to(in_loop ? Phase::forward : before);
 }
 
 // A loop without other marks has a span for each step, too.

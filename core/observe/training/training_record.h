@@ -31,6 +31,8 @@ class TrainingRecord {
   Phase begin_phase(Phase phase);
   // As begin_phase(next), if `phase` is the present one.
   void leave_phase(Phase phase, Phase next);
+  // The samples are there: `data` ends, if it is the present phase, and a training loop begins `forward`.
+  void leave_data(Phase before);
   // Counts the step. The next phase is `forward`. In a loop that marks its samples, it is `other` until they
   // are there: the end of the next `data` begins `forward`.
   void end_step();
@@ -86,7 +88,6 @@ class TrainingRecord {
   Phase phase_ = Phase::other;
   std::int64_t since_ns_;
   std::uint64_t step_ = 0;
-  bool is_between_steps_ = false;    // the present one has not begun its forward pass
   bool has_marked_samples_ = false;  // so has the present step
   bool program_counts_ = false;
   bool counted_unmarked_ = false;                                 // since the program has counted

@@ -198,7 +198,10 @@ void GradientSync::announce(bool whole) {
 void GradientSync::complete(bool has_result) {
   const auto begin = std::chrono::steady_clock::now();
   TrainingRecord& record = TrainingRecord::of_process();
-  if (has_result) record.begin_phase(Phase::wait);
+  // A checkpoint may flush; the optimizer's step may come later.
+  const Phase before = has_result ? record.begin_phase(Phase::wait) : Phase::other;
+  const bool in_pause = before == Phase::evaluation || before == Phase::checkpoint;
+  const Phase next = in_pause ? before : Phase::other;
   Status failure;
   try {
     if (has_result) {
@@ -206,11 +209,11 @@ void GradientSync::complete(bool has_result) {
       failure = reduction_.finish();
     }
   } catch (...) {
-    record.leave_phase(Phase::wait, Phase::other);
+    record.leave_phase(Phase::wait, next);
     abandon();
     throw;
   }
-  record.begin_phase(Phase::other);  // the optimizer's step may come later
+  if (has_result) record.leave_phase(Phase::wait, next);
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   reset();
   if (!failure.ok()) {

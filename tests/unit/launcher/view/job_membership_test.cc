@@ -197,6 +197,9 @@ TEST(JobView, ARankThatLeavesTheOthersIsTheCauseOfWhatFollows) {
   job.view.ended(1, false, "rank 1 (process 101 on h0) ended with status 0", job.now());
   job.later += 200ms;
   EXPECT_FALSE(has_event(job.view.update(job.now()), "left")) << "they may all end";
+  agents::Observed news = job.of(2, Phase::wait);
+  news.step = 30;
+  job.view.hear(0, news, job.now());
   job.later += 800ms;
   job.view.ended(2, true, "rank 2 (process 102 on h0) ended with status 1", job.now());
   job.later += 80ms;
@@ -208,6 +211,22 @@ TEST(JobView, ARankThatLeavesTheOthersIsTheCauseOfWhatFollows) {
       << update["line"];
   EXPECT_EQ(events_of(job.view, job.now())[0], "left: " + left);
   EXPECT_TRUE(events_of(job.view, job.now())[1].starts_with("lost: rank 2"));
+}
+
+TEST(JobView, ALossWithoutAWaitHasACauseOfItsOwn) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(30);
+  job.view.ended(1, false, "rank 1 has ended", job.now());
+  job.view.ended(2, false, "rank 2 has ended", job.now());
+  agents::Observed news = job.of(0, Phase::checkpoint);
+  news.step = 30;
+  job.view.hear(0, news, job.now());
+  job.later += 100ms;
+  job.view.ended(0, true, "rank 0 was killed", job.now());
+  const json update = job.view.update(job.now());
+  EXPECT_TRUE(update["line"]["text"].get<std::string>().ends_with(": rank 0 was killed")) << update["line"];
+  EXPECT_EQ(events_of(job.view, job.now())[0], "left: ranks 1-2 have ended, while rank 0 ran on")
+      << "one event";
 }
 
 TEST(JobView, AFailureShortlyBeforeALossIsItsCause) {

@@ -80,7 +80,7 @@ TEST(TrainingRecord, AStepWithoutOtherMarksIsASpan) {
 // this.
 TEST(TrainingRecord, SamplesBeginTheForwardPass) {
   TrainingRecord record;
-  const auto take_samples = [&] { record.leave_phase(Phase::data, record.begin_phase(Phase::data)); };
+  const auto take_samples = [&] { record.leave_data(record.begin_phase(Phase::data)); };
   record.end_step();
   take_samples();
   EXPECT_EQ(read(record).phase, Phase::forward);
@@ -103,6 +103,24 @@ TEST(TrainingRecord, SamplesBeginTheForwardPass) {
   EXPECT_EQ(read(record).phase, Phase::backward) << "those of the next step, ahead";
   record.end_step();
   EXPECT_EQ(read(record).phase, Phase::forward) << "nothing has marked samples between the steps";
+}
+
+// Two optimizers on the same samples, or the end of an epoch.
+TEST(TrainingRecord, AStepWithoutSamplesOfItsOwnHasAForwardPass) {
+  TrainingRecord record;
+  record.leave_data(record.begin_phase(Phase::data));
+  EXPECT_EQ(read(record).phase, Phase::forward) << "of the first step, too";
+  record.begin_phase(Phase::backward);
+  record.end_step();
+  EXPECT_EQ(read(record).phase, Phase::other);
+  record.begin_phase(Phase::backward);
+  EXPECT_EQ(phases_of(read(record)),
+            (std::vector{Phase::other, Phase::data, Phase::forward, Phase::backward, Phase::forward}));
+  record.begin_phase(Phase::other);
+  record.leave_data(record.begin_phase(Phase::data));
+  record.end_step();
+  record.leave_phase(Phase::data, record.begin_phase(Phase::data));
+  EXPECT_EQ(read(record).phase, Phase::other) << "there were no more samples";
 }
 
 TEST(TrainingRecord, AProgramThatCountsItsStepsIsBelieved) {
