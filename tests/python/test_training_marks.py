@@ -77,7 +77,7 @@ assert found[:21] == expected, found
 assert found[21:] == [("other", end), ("data", end)], found[21:]   # the loader has no more
 assert end == first + 3
 facts = about(memory)
-assert facts["total"] == 3 and facts["samples"] == 2 and facts["phase"] == "forward", facts
+assert facts["total"] == 3 and facts["samples"] == 2 and facts["phase"] == "other", facts
 loss = curves(memory)["loss"]
 assert [step for step, _ in loss] == [first + 1, first + 2, first + 3, 77] and loss[-1][1] == 9, loss
 assert curves(memory)["learning rate"][0] == (first + 1, 0.1)
