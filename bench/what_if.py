@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -64,23 +65,31 @@ def main():
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--json", help="write a result for bench/performance_page.py")
     options = parser.parse_args()
-    figures = []
-    print(f"{'fault':8} {'ms':>4} {'steps/s':>8} {'without':>8} {'truth':>8} {'page':>8}  of truth  named")
+    without, slowed = [], []
     for fault in options.faults.split(","):
         for milliseconds in map(float, options.milliseconds.split(",")):
-            fast, _ = run(options, "none", milliseconds)
-            slow, told = run(options, fault, milliseconds)
-            truth = (fast / slow - 1) * 100
-            late = told["update"].get("late", {})
-            page = next((each["faster_percent"] for each in late.get("what_if", []) if each["rank"] == 1), 0.0)
-            named = re.search(r"waiting for (.*)", told["update"]["line"]["text"])
-            print(f"{fault:8} {milliseconds:4.0f} {slow:8.1f} {fast:8.1f} {truth:6.0f} % {page:6.0f} % {page / truth if truth else 0:9.2f}  {named.group(1) if named else '-'}",
-                  flush=True)
-            figures.append({"figure": f"{fault}, {milliseconds:g} ms a step", "peer": round(truth, 1), "value": round(page, 1), "ratio": round(truth / page, 2) if page else 0,
-                            "note": f"{slow:.0f} steps/s, {fast:.0f} without the fault; the page names {named.group(1) if named else 'nobody'}"})
+            without.append(run(options, "none", milliseconds)[0])
+            slowed.append((fault, milliseconds, *run(options, fault, milliseconds)))
+            print(f"{fault}, {milliseconds:g} ms: {slowed[-1][2]:.1f} steps/s, {without[-1]:.1f} without it", file=sys.stderr)
+    tell(options, statistics.median(without), slowed)
+
+
+def tell(options, fast, slowed):
+    """`fast`: steps a second of the loop without a fault, the median of runs in turns with the others."""
+    figures = []
+    print(f"{'fault':8} {'ms':>4} {'steps/s':>8} {'truth':>8} {'page':>8}  of truth  named; {fast:.1f} steps/s without a fault")
+    for fault, milliseconds, slow, told in slowed:
+        truth = (fast / slow - 1) * 100
+        page = next((each["faster_percent"] for each in told["update"].get("late", {}).get("what_if", []) if each["rank"] == 1), 0.0)
+        found = re.search(r"waiting for (.*)", told["update"]["line"]["text"])
+        named = found.group(1) if found else "nobody"
+        print(f"{fault:8} {milliseconds:4.0f} {slow:8.1f} {truth:6.0f} % {page:6.0f} % {page / truth if truth else 0:9.2f}  {named}")
+        figures.append({"figure": f"{fault}, {milliseconds:g} ms a step", "peer": round(truth, 1), "value": round(page, 1), "ratio": round(truth / page, 2) if page else 0,
+                        "note": f"{slow:.0f} steps/s, {fast:.0f} without the fault; the page names {named}"})
     print(f"load {os.getloadavg()[0]:.1f}")
     if options.json:
-        performance_page.keep(Path(options.json), "What a late rank costs, by the live page", "Training", ".venv/bin/python bench/what_if.py", "%",
+        command = f".venv/bin/python bench/what_if.py --ranks {options.ranks} --milliseconds {options.milliseconds} --seconds {options.seconds:g}"
+        performance_page.keep(Path(options.json), "What a late rank costs, by the live page", "Training", command, "%",
                               f"So much faster would a loop of {options.ranks} ranks be without the fault of one of them: by the page, and in truth.", figures)
 
 
