@@ -15,7 +15,7 @@ namespace rueda {
 // between looks. Belongs to whoever has the background thread's turn.
 class SpinPolicy {
  public:
-  static constexpr int kLooks = 64;        // at once, some 5 us: each rank of the host has a core
+  static constexpr int kLooks = 128;       // at once, some 10 us: each rank of the host has a core
   static constexpr int kLooksOfMany = 32;  // it has none: a rank that is waited for may need this one
 
   explicit SpinPolicy(Duration longest, int looks_at_once = kLooks)
