@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/operation_traits.h"
 #include "core/engine/joined_contribution.h"
+#include "core/observe/training/training_record.h"
 
 namespace rueda {
 
@@ -368,8 +369,10 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
   const ProcessSets::View* view = negotiator_->sets().find(key.process_set);
   if (view == nullptr || !view->members->contains(components_.rank)) return {};
   const std::string first = pending_.first_of_group(key);
-  const std::string words = first.empty() ? shared_.observer.recorder().summary()
-                                          : fmt::format("has it in flight in the group of '{}'", first);
+  std::string words = first.empty() ? shared_.observer.recorder().summary()
+                                    : fmt::format("has it in flight in the group of '{}'", first);
+  if (const std::string pause = TrainingRecord::of_process().pause_in_words(); !pause.empty())
+    words += fmt::format(": {}", pause);
   const bool waiting = pending_.contains(key) && first.empty();
   return {true,
           waiting || pending_.joined(key.process_set),

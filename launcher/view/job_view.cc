@@ -205,9 +205,11 @@ void JobView::look_for_stall(Time now) {
   if (still && still->is_pause && !still->is_stall) analysed_.paused_at = now;
   const bool may_tell = now > analysed_.paused_at + kAfterPause;
   line_.stall = may_tell ? oldest_stall(ranks_) : "";
-  for (auto& [number, rank] : ranks_)
-    if (may_tell && rank.stalled_at && !std::exchange(rank.stall_is_told, true))
-      note_event("stall", -1, rank.observed.stall, now);
+  for (auto& [number, rank] : ranks_) {
+    if (!may_tell || !rank.stalled_at || std::exchange(rank.stall_is_told, true)) continue;
+    note_event("stall", -1, rank.observed.stall, now);
+    analysed_.stall_is_told = true;  // the same, as the phases would tell it later
+  }
   if (!still && line_.stall.empty()) {
     analysed_.stall_is_told = false;
     return;
@@ -250,16 +252,17 @@ void JobView::measure(Time now) {
   line_.has_steps = heard.has_value();
   Progress progress = heard.value_or(Progress{});
   progress.step_ms = pace_.step_ms();
-  const LateRank* late =
-      reason_to_wait(analysed_.analysis.lateness, [this](int rank) { return rank_of(rank) >= 0; });
-  if (late != nullptr && late->step_ms > 0) progress.step_ms = late->step_ms;  // of the same steps
+  const Lateness& lateness = analysed_.analysis.lateness;
+  const LateRank* late = reason_to_wait(lateness, [this](int rank) { return rank_of(rank) >= 0; });
+  const double same_steps_ms = late != nullptr ? late->step_ms : pace_.is_held() ? 0 : lateness.step_ms;
+  if (same_steps_ms > 0) progress.step_ms = same_steps_ms;  // as the waits that are told with it
   if (!is_known && progress.step_ms > 0) progress.samples_per_s = line_.progress.samples_per_s;
   if (is_known && progress.step_ms > 0) progress.samples_per_s = samples * 1e3 / progress.step_ms;
   if (progress.step_ms > 0 && progress.total > progress.step && !all_over(ranks_) && !membership_.is_over) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
     if (rest <= kLongestRest) progress.ends_at = std::round(unix_seconds(now) + rest);
   }
-  progress.wait_ms = analysed_.analysis.lateness.wait_ms;
+  progress.wait_ms = lateness.wait_ms;
   line_.progress = progress;
 }
 

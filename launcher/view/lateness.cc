@@ -249,6 +249,17 @@ void describe(std::vector<Described> all, const Waits& waits) {
   }
 }
 
+// Between neighbouring steps since `first`; 0: there are none.
+double mean_step_ms(const Waits& waits, std::size_t first) {
+  double sum = 0, count = 0;
+  for (std::size_t i = std::max<std::size_t>(1, first); i < waits.all.size(); ++i) {
+    if (waits.all[i].step != waits.all[i - 1].step + 1) continue;
+    sum += static_cast<double>(waits.arrivals[i].last - waits.arrivals[i - 1].last) * kMilli;
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
 double mean_late_ms(const Waits& waits, std::size_t rank, std::size_t first) {
   double sum = 0, count = 0;
   for (std::size_t i = first; i < waits.all.size(); ++i) {
@@ -318,6 +329,7 @@ Lateness lateness_of(const std::deque<CommonWait>& all_waits) {
   const Waits waits = with_arrivals(all_waits);
   Gathered gathered = gather(waits);
   all.steps = gathered.steps;
+  all.step_ms = mean_step_ms(waits, waits.all.size() - all.steps);
   all.wait_ms = gathered.wait_ms / static_cast<double>(all.steps);
   std::vector<double> own;
   double fastest = std::numeric_limits<double>::max();

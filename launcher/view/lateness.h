@@ -37,6 +37,7 @@ struct LateRank {
 
 struct Lateness {
   std::size_t steps = 0;        // so many are looked at
+  double step_ms = 0;           // mean length of these steps; 0: unknown
   double wait_ms = 0;           // mean of the last arrival less the median of the others: they wait so long
   double own_ms = 0;            // median rank's own time
   std::vector<LateRank> ranks;  // those that are late first, the latest before others

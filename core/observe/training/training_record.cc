@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/observe/training/training_record.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -291,11 +292,19 @@ void TrainingRecord::note_failure(std::string_view words) {
   store_all(page_->failure, failure);
 }
 
+std::string TrainingRecord::pause_in_words() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::evaluation && phase_ != Phase::checkpoint) return {};
+  return fmt::format("{} for {:.1f} s", to_string(phase_),
+                     static_cast<double>(monotonic_ns() - since_ns_) * 1e-9);
+}
+
 void TrainingRecord::note_stall(std::string_view words) {
   if (is_of_child()) return;
   std::string line;  // lines of a report are indented
   for (const char letter : words) {
     if (letter == ' ' && line.ends_with("; ")) continue;
+    if (letter == '\n' && line.ends_with('.')) line.pop_back();
     line += letter == '\n' ? "; " : std::string(1, letter);
   }
   const std::lock_guard lock(mutex_);

@@ -55,6 +55,8 @@ class TrainingRecord {
   // Operations wait for some ranks, which these words name. The page keeps their beginning. No words: they
   // wait no more.
   void note_stall(std::string_view words);
+  // "checkpoint for 3.3 s"; empty in a phase that is part of a step. Any thread.
+  std::string pause_in_words();
 
   // The caller's own until it gives the Route back; then a later caller may go on counting. Null: all are
   // taken.

@@ -133,6 +133,21 @@ TEST(Lateness, IsOfTheSameStepsAsTheirLength) {
 }
 
 // However many ranks are late, their phases need few sums.
+// Such as a checkpoint of one rank.
+TEST(Lateness, OneLongWaitIsInTheStepsThatAreToldWithIt) {
+  for (const int count : {252, 300, 349, 352, 360}) {
+    const Lateness all = after(SimulatedSteps(2,
+                                              [](int rank, Phase phase, std::uint64_t step) {
+                                                return rank == 0 && phase == Phase::data && step == 250
+                                                           ? std::int64_t{4'000'000'000}
+                                                           : std::int64_t{0};
+                                              }),
+                               count);
+    EXPECT_LT(all.wait_ms, all.step_ms) << count;
+    EXPECT_NEAR(all.step_ms, count <= 351 ? 76 : 36, 1) << count;
+  }
+}
+
 TEST(Lateness, RanksShareTheStepsOfTheirPhases) {
   for (const std::size_t ranks : {2, 512, 4096}) {
     std::set<std::size_t> windows;

@@ -123,6 +123,16 @@ TEST(TrainingRecord, AStepWithoutSamplesOfItsOwnHasAForwardPass) {
   EXPECT_EQ(read(record).phase, Phase::other) << "there were no more samples";
 }
 
+TEST(TrainingRecord, APauseIsToldToThoseThatWait) {
+  TrainingRecord record;
+  record.begin_phase(Phase::backward);
+  EXPECT_EQ(record.pause_in_words(), "");
+  record.begin_phase(Phase::checkpoint);
+  EXPECT_THAT(record.pause_in_words(), testing::MatchesRegex("checkpoint for [0-9]+\\.[0-9] s"));
+  record.note_stall("stalled after 3.3 s.\n  waiting: rank 0");
+  EXPECT_EQ(read(record).stall, "stalled after 3.3 s; waiting: rank 0");
+}
+
 TEST(TrainingRecord, AProgramThatCountsItsStepsIsBelieved) {
   TrainingRecord record;
   record.end_unmarked_step();
