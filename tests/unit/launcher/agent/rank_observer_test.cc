@@ -86,7 +86,7 @@ TEST(RankObserver, TellsOfStallsAtOnce) {
   observer.look(0, kLookBegin + 1ms);
   ASSERT_TRUE(observer.has_more());
   EXPECT_EQ(observer.take().stall,
-            "'x' is not complete after 3.3 s.; waiting: ranks 0-1; not submitted by: rank 2");
+            "'x' is not complete after 3.3 s; waiting: ranks 0-1; not submitted by: rank 2");
   record.note_stall("");
   observer.look(0, kLookBegin + 2ms);
   ASSERT_TRUE(observer.has_more());
