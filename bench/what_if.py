@@ -88,8 +88,7 @@ def tell(options, fast, slowed):
                         "note": f"{slow:.0f} steps/s, {fast:.0f} without the fault; the page names {named}"})
     print(f"load {os.getloadavg()[0]:.1f}")
     if options.json:
-        command = f".venv/bin/python bench/what_if.py --ranks {options.ranks} --milliseconds {options.milliseconds} --seconds {options.seconds:g}"
-        performance_page.keep(Path(options.json), "What a late rank costs, by the live page", "Training", command, "%",
+        performance_page.keep(Path(options.json), "What a late rank costs, by the live page", "Training", ".venv/bin/python bench/what_if.py", "%",
                               f"So much faster would a loop of {options.ranks} ranks be without the fault of one of them: by the page, and in truth.", figures)
 
 
