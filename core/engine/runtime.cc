@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <system_error>
@@ -117,9 +118,10 @@ void Runtime::run(RuntimeComponents components, std::promise<Welcome> started) {
     if (welcome.status.ok() && !thread_.begin()) return;
     if (welcome.status.ok()) begin_timeline(config);
     if (welcome.status.ok() && rank == 0) begin_tuning_log(config);
-    if (welcome.status.ok()) local_size = make_topology(rank, welcome.hosts, welcome.local_ranks).local_size;
     started.set_value(welcome);
     if (!welcome.status.ok()) return;
+    const std::string& own = welcome.hosts[static_cast<std::size_t>(rank)];
+    local_size = static_cast<Rank>(std::ranges::count(welcome.hosts, own));
   } catch (...) {
     started.set_exception(std::current_exception());
     return;

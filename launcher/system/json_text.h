@@ -8,7 +8,7 @@
 
 namespace rueda {
 
-// What is no UTF-8 is replaced. `indent`: of lines; -1: all in one line.
+// Replaces bytes that are not UTF-8. `indent` is of lines; -1 puts all into one line.
 template <class Json = nlohmann::json>
 std::string json_text(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);

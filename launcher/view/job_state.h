@@ -83,8 +83,8 @@ bool all_over(const std::map<int, RankView>& ranks);
 std::string oldest_stall(const std::map<int, RankView>& ranks);
 // The ranks in that state: "ranks 0, 2".
 std::string named(const std::map<int, RankView>& ranks, RankState state);
-// How the first lost rank has ended, behind what has come shortly before: a failure, or the end of another.
-// Empty where no rank is lost.
+// Tells how the first lost rank has ended. A failure, or the end of another rank, comes first if it was
+// shortly before. Empty where no rank is lost.
 std::string loss_in_words(const std::map<int, RankView>& ranks);
 
 // Rounded to 10 microseconds: seconds of a time of the job.

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come later
 constexpr std::size_t kMostNewSpans = 8000;  // in one update
 constexpr std::size_t kMostEvents = 500;
-constexpr int kPause = 20;                                 // times as long as the analysis before
+constexpr int kRest = 20;                                  // times as long as the analysis before
 constexpr auto kAfterPause = 2s;                           // the words of a wait for it may last so long
 constexpr double kLongestRest = 366 * 86'400.0;            // seconds: what is farther is no forecast
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;  // of times that may be added
@@ -163,12 +163,12 @@ void JobView::take_shown() {
 void JobView::analyse(Time now) {
   times_.act(now);
   take_shown();
-  if (times_.completed() == analysed_.waits || now < analysed_.at + analysed_.pause) return;
+  if (times_.completed() == analysed_.waits || now < analysed_.at + analysed_.rest) return;
   const Time began = std::chrono::steady_clock::now();
   analysed_.waits = times_.completed();
   analysed_.at = now;
   analysed_.analysis = analysis_of(times_.waits(), analysed_.what_ifs);
-  analysed_.pause = std::max<Time::duration>(500ms, kPause * (std::chrono::steady_clock::now() - began));
+  analysed_.rest = std::max<Time::duration>(500ms, kRest * (std::chrono::steady_clock::now() - began));
   for (LateRank& late : analysed_.analysis.lateness.ranks) late.since_ns = clock_.job_time(late.since_ns);
   news_.analysis = true;
   tell_stragglers(now);

@@ -87,7 +87,7 @@ class JobView {
     Analysis analysis;
     std::uint64_t waits = 0;  // so many were complete
     Time at{};
-    Time::duration pause{};  // until the next one: most of the time is for the job
+    Time::duration rest{};  // until the next one: most of the time is for the job
     WhatIfs what_ifs;
     Stragglers stragglers;
     bool stall_is_told = false;
@@ -119,7 +119,7 @@ class JobView {
   void measure(Time now);
   void settle_line(Time now);
   void settle_running(Time now);
-  // Of a rank that runs, and whose agent has been heard lately.
+  // Nothing if the rank does not run, or its agent has not been heard lately.
   std::optional<double> phase_seconds(const RankView& rank, Time now) const;
   nlohmann::json take_open_spans(Time now);
   nlohmann::json operations(Time now) const;

@@ -17,7 +17,7 @@ constexpr double kSure = 9;        // e to minus this power is a chance that is 
 constexpr double kGoesOn = 0.5;    // of the mean: the last quarter's share at least
 constexpr double kFewNumbers = 5;  // that are as high as the cap
 constexpr double kRise = 3;
-// Of spells: lengths that are tried, and the time that they take.
+// Spells have one of these lengths, and take so long at least.
 constexpr std::array<std::size_t, 5> kSpells{8, 10, 12, 16, 20};
 constexpr std::int64_t kLeastSpell = 3'000'000'000;
 constexpr std::size_t kLeastBefore = 20, kMostBefore = 200;
@@ -120,7 +120,7 @@ void for_each_rise(std::span<const double> values, double cap,
   }
 }
 
-// Of the ranks at one time. 0 at least.
+// The delay of the latest rank at one time, 0 at least.
 double greatest_of(const Delays& delays) {
   double greatest = 0;
   for (const double delay : delays.sum)
@@ -134,7 +134,7 @@ double log_choices(std::size_t all, std::size_t some) {
   return std::lgamma(from + 1) - std::lgamma(chosen + 1) - std::lgamma(from - chosen + 1);
 }
 
-// Whether so many delays, `least` and more, are beyond those before by more than chance.
+// Returns true if chance does not explain so many delays of `least` and more after those before.
 bool is_beyond(std::span<const double> before, std::size_t length, double least, std::size_t ranks) {
   std::size_t as_high = 0, run = 0, longest = 0;
   for (const double delay : before) {

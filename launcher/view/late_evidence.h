@@ -20,8 +20,8 @@ struct Delays {
   std::vector<double> sum;  // by rank, in ms; no number where it is not there
 };
 
-// Of the waits from `first` on, with the arrivals of all. A pause of the machine makes a rank late in several
-// short steps: these count as one.
+// Takes the waits from `first` on; `arrivals` are those of all waits. A pause of the machine makes a rank
+// late in several short steps: these count as one.
 std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::span<const Middle> arrivals,
                               std::size_t first);
 

@@ -20,7 +20,6 @@ constexpr double kLeastMs = 0.05;
 constexpr double kMost = 0.5;  // of the others' waiting
 constexpr double kBestTenth = 0.1;
 constexpr std::size_t kStretch = 25;
-constexpr std::size_t kWarmUp = 5;          // steps
 constexpr std::size_t kMiddleWindow = 400;  // steps
 constexpr std::size_t kMostPhaseParts = 1 << 17;
 constexpr std::size_t kUnitsAround = 4;  // of a change, in which its step is looked for
@@ -193,6 +192,17 @@ std::size_t moment_of(std::size_t rank, const std::vector<Delays>& delays, doubl
   return begin + best_split(steps, cap);
 }
 
+// Between neighbouring steps since `first`; 0: there are none.
+double mean_step_ms(const Waits& waits, std::size_t first) {
+  double sum = 0, count = 0;
+  for (std::size_t i = std::max<std::size_t>(1, first); i < waits.all.size(); ++i) {
+    if (waits.all[i].step != waits.all[i - 1].step + 1) continue;
+    sum += static_cast<double>(waits.arrivals[i].last - waits.arrivals[i - 1].last) * kMilli;
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
 // A late rank, and sums over the waits from `first` on: these show its lateness.
 struct Described {
   LateRank& late;
@@ -232,32 +242,16 @@ void describe(std::vector<Described> all, const Waits& waits) {
                     begin = std::ranges::min_element(all, {}, &Described::first)->first;
   PhaseSums phases(waits.ranks);
   const std::size_t first_for_phases = count - phase_window(count - begin, waits.ranks);
-  double steps_ms = 0, steps = 0;
   for (std::size_t i = count; i-- > begin;) {
     if (i >= first_for_phases) phases.add(waits.all[i]);
-    if (i > 0 && waits.all[i].step == waits.all[i - 1].step + 1) {
-      steps_ms += static_cast<double>(waits.arrivals[i].last - waits.arrivals[i - 1].last) * kMilli;
-      ++steps;
-    }
     for (Described& each : all) {
       if (i < each.first) continue;
       add_wait(each, waits, i);
       if (i == count - phase_window(count - each.first, waits.ranks))
         each.late.phase = phases.of_excess(static_cast<std::size_t>(each.late.rank));
-      if (i == each.first) finish(each, steps > 0 ? steps_ms / steps : 0);
+      if (i == each.first) finish(each, mean_step_ms(waits, i));
     }
   }
-}
-
-// Between neighbouring steps since `first`; 0: there are none.
-double mean_step_ms(const Waits& waits, std::size_t first) {
-  double sum = 0, count = 0;
-  for (std::size_t i = std::max<std::size_t>(1, first); i < waits.all.size(); ++i) {
-    if (waits.all[i].step != waits.all[i - 1].step + 1) continue;
-    sum += static_cast<double>(waits.arrivals[i].last - waits.arrivals[i - 1].last) * kMilli;
-    ++count;
-  }
-  return count > 0 ? sum / count : 0;
 }
 
 double mean_late_ms(const Waits& waits, std::size_t rank, std::size_t first) {

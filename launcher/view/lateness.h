@@ -15,6 +15,7 @@
 namespace rueda {
 
 inline constexpr std::size_t kRecentSteps = 100;
+inline constexpr std::size_t kWarmUp = 5;  // first steps, which do not count
 // Of arrivals after the first rank's, in ms: below 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, and more.
 inline constexpr std::array<double, 9> kLatenessBounds{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000};
 

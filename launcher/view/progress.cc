@@ -23,8 +23,6 @@ constexpr std::size_t kHeldSteps = 10;
 constexpr double kDay = 86'400;
 constexpr double kFarthest = 250e9;  // seconds: years of four digits
 
-bool is_pause(Phase phase) { return phase == Phase::evaluation || phase == Phase::checkpoint; }
-
 // The rank that has been longest in a pause.
 std::optional<PresentPhase> pausing_rank(std::span<const PresentPhase> ranks) {
   std::optional<PresentPhase> longest;

@@ -14,10 +14,10 @@ constexpr std::size_t kMostReplays = 16;
 constexpr std::size_t kMostParts = 1 << 16;  // of the steps that are replayed
 constexpr std::size_t kLeastSteps = 5, kMostSteps = 500;
 constexpr std::size_t kMostUsualParts = 1 << 14, kLeastUsual = 10,
-                      kMostUsual = 100;                // of these and of steps a median is taken
-constexpr std::size_t kWarmUp = 5, kLeastBefore = 20;  // steps before a moment
-constexpr double kLeastShare = 0.5;                    // no wait makes work take longer: it is other work
-constexpr int kPunctual = 20;                          // calls
+                      kMostUsual = 100;   // of these and of steps a median is taken
+constexpr std::size_t kLeastBefore = 20;  // steps before a moment
+constexpr double kLeastShare = 0.5;       // no wait makes work take longer: it is other work
+constexpr int kPunctual = 20;             // calls
 constexpr double kAway = -std::numeric_limits<double>::infinity();
 
 std::int64_t own_time(const WaitPart& part) { return std::max<std::int64_t>(0, part.own_ns); }

@@ -51,8 +51,8 @@ class OneShot : public Work {
     if (state_ == State::made) {
       if (!slot_is_free()) return Step::waiting;
       if (abandoned_) return leave(kAbandoned);
+      state_ = State::begun;
       if (gives()) write();
-      state_ = gives() ? State::to_ring : State::begun;
     }
     if (abandoned_) return leave(kLeft);
     if (!all_have_written()) {
@@ -130,9 +130,10 @@ class OneShot : public Work {
       pack(own_slot());
     }
     own().value.store(at(plan_.number, kWritten));
+    state_ = State::to_ring;
   }
 
-  // The others' values first, if they are there: who is awake needs no bell.
+  // The others' values first, if they are there: a rank that is awake needs no bell.
   void ring_for_values() {
     if (state_ != State::to_ring) return;
     state_ = State::begun;

@@ -18,6 +18,9 @@
 
 namespace rueda {
 
+// The rank trains no step meanwhile, and others may wait for it.
+inline bool is_pause(Phase phase) { return phase == Phase::evaluation || phase == Phase::checkpoint; }
+
 // Purpose: plain memory that another process may map and read at any time, also after the writer was killed.
 // All zero but for the first words is a page without history: memory of a new file has no need to be
 // touched. One writer (a TrainingRecord), any number of readers. A Route has a writer of its own, a

@@ -128,9 +128,8 @@ Phase TrainingRecord::begin_phase(Phase phase) {
   if (is_of_child()) return phase;
   const std::lock_guard lock(mutex_);
   const Phase before = phase_;
-  const bool in_pause = before == Phase::evaluation || before == Phase::checkpoint;
-  if (phase == Phase::data && in_pause) return phase;  // samples of an evaluation are part of it
-  // Of several steps on the same samples: all before the gradients is the forward pass.
+  if (phase == Phase::data && is_pause(before)) return phase;  // samples of an evaluation are part of it
+  // Steps may share samples. Then the forward pass is all before the gradients.
   if (phase == Phase::backward && before == Phase::other && step_ > 0) phase_ = Phase::forward;
   if (phase != before) turn_to(phase);
   return before;
@@ -139,8 +138,7 @@ Phase TrainingRecord::begin_phase(Phase phase) {
 void TrainingRecord::leave_phase(Phase phase, Phase next) {
   if (is_of_child()) return;
   const std::lock_guard lock(mutex_);
-  if (phase_ != phase || phase == next) return;
-  turn_to(next);
+  if (phase_ == phase && phase != next) turn_to(next);
 }
 
 void TrainingRecord::leave_data(Phase before) {
@@ -294,7 +292,7 @@ void TrainingRecord::note_failure(std::string_view words) {
 
 std::string TrainingRecord::pause_in_words() {
   const std::lock_guard lock(mutex_);
-  if (phase_ != Phase::evaluation && phase_ != Phase::checkpoint) return {};
+  if (!is_pause(phase_)) return {};
   return fmt::format("{} for {:.1f} s", to_string(phase_),
                      static_cast<double>(monotonic_ns() - since_ns_) * 1e-9);
 }

@@ -200,8 +200,7 @@ void GradientSync::complete(bool has_result) {
   TrainingRecord& record = TrainingRecord::of_process();
   // A checkpoint may flush; the optimizer's step may come later.
   const Phase before = has_result ? record.begin_phase(Phase::wait) : Phase::other;
-  const bool in_pause = before == Phase::evaluation || before == Phase::checkpoint;
-  const Phase next = in_pause ? before : Phase::other;
+  const Phase next = is_pause(before) ? before : Phase::other;
   Status failure;
   try {
     if (has_result) {

@@ -34,11 +34,14 @@ OperationOrder::Begun OperationOrder::begin(Runtime& runtime, Submissions&& subm
   return {number, std::move(handles)};
 }
 
+bool OperationOrder::is_free(std::uint64_t number) const {
+  return std::ranges::all_of(in_flight_[number % kSlots], &Handle::done);
+}
+
 void OperationOrder::wait_for_slot(std::uint64_t number, Duration longest) {
-  const Handles& before = in_flight_[number % kSlots];
-  if (std::ranges::all_of(before, &Handle::done)) return;
+  if (is_free(number)) return;
   const Time deadline = clock_now() + longest;
-  for (const Handle& each : before) {
+  for (const Handle& each : in_flight_[number % kSlots]) {
     if (each.wait_until(deadline)) continue;
     throw Stalled(Status::stalled(
         fmt::format("it cannot begin: operation number {} is not complete, and {} may be in flight",
@@ -48,7 +51,7 @@ void OperationOrder::wait_for_slot(std::uint64_t number, Duration longest) {
 
 bool OperationOrder::has_room() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::all_of(in_flight_[(last_ + 1) % kSlots], &Handle::done);
+  return is_free(last_ + 1);
 }
 
 OperationOrder::Submissions one_of(Submission&& submission) {

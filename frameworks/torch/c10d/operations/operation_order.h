@@ -48,6 +48,8 @@ class OperationOrder {
   std::uint64_t last() const;
 
  private:
+  // With the mutex.
+  bool is_free(std::uint64_t number) const;
   void wait_for_slot(std::uint64_t number, Duration longest);
 
   mutable std::mutex mutex_;

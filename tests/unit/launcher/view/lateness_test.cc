@@ -132,7 +132,6 @@ TEST(Lateness, IsOfTheSameStepsAsTheirLength) {
   EXPECT_EQ(all.ranks.back().step_ms, 0) << "it is not late";
 }
 
-// However many ranks are late, their phases need few sums.
 // Such as a checkpoint of one rank.
 TEST(Lateness, OneLongWaitIsInTheStepsThatAreToldWithIt) {
   for (const int count : {252, 300, 349, 352, 360}) {
@@ -148,6 +147,7 @@ TEST(Lateness, OneLongWaitIsInTheStepsThatAreToldWithIt) {
   }
 }
 
+// However many ranks are late, their phases need few sums.
 TEST(Lateness, RanksShareTheStepsOfTheirPhases) {
   for (const std::size_t ranks : {2, 512, 4096}) {
     std::set<std::size_t> windows;

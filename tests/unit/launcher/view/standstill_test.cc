@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -82,7 +81,7 @@ TEST(Standstill, EvaluationsAndCheckpointsTakeTheirTime) {
 TEST(Standstill, APauseIsToldWithoutAlarm) {
   SimulatedJob job(3, nobody_is_late());
   job.run(20);
-  const std::string words = "'x' is not complete after 3.3 s.; not submitted by: rank 2";
+  const std::string words = "'x' is not complete after 3.3 s; not submitted by: rank 2";
   nlohmann::json update;
   for (int second = 1; second <= 62; ++second) {
     job.later = std::chrono::seconds(second);
@@ -99,9 +98,8 @@ TEST(Standstill, APauseIsToldWithoutAlarm) {
     EXPECT_EQ(update["line"].contains("pause"), second < 60) << "its mark is not red";
     EXPECT_EQ(has_event(update, "stall"), second == 60 || second == 62) << "by its length, and by the words";
     if (second == 4)
-      EXPECT_THAT(text,
-                  testing::MatchesRegex("waiting, step 20 of 1,000, 6[56][0-9] samples/s; the others wait "
-                                        "for rank 2 \\(checkpoint, 4\\.0 s\\)"));
+      EXPECT_EQ(text,
+                "waiting, step 20 of 1,000, 659 samples/s; the others wait for rank 2 (checkpoint, 4.0 s)");
   }
   job.later = {};
   job.run(1);
