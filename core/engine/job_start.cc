@@ -50,10 +50,6 @@ std::vector<Rank> newly_lost(LostPeers& lost, Transport& transport) {
   return lost.take_unreported();
 }
 
-std::string how_it_ended(const RuntimeComponents& components, Rank rank) {
-  return components.how_it_ended ? components.how_it_ended(rank) : "";
-}
-
 bool is_superseded(const RuntimeComponents& components) {
   return components.superseded && components.superseded();
 }
@@ -92,7 +88,7 @@ Welcome bootstrap(RuntimeComponents& components, RuntimeState& shared, LostPeers
       if (const std::optional<Referral> referral = exchange.take_referral())
         components.transport->take_welcome_from(referral->to, referral->relay);
     } else if (const std::vector<Rank> gone = newly_lost(lost, *components.transport); !gone.empty()) {
-      exchange.lose(gone.front(), how_it_ended(components, gone.front()));
+      exchange.lose(gone.front(), lost.told_end_of(gone.front()));
     } else if (clock_now() > expires) {
       exchange.expire(timeout, obstacle_of(components));
     } else {
@@ -167,8 +163,7 @@ StartedJob start_job(RuntimeComponents& components, RuntimeState& shared) {
   } catch (const StartSuperseded&) {
     job.welcome.status = superseded_start();
   } catch (const PeerGone& gone) {
-    job.welcome.status =
-        lost_during_start(gone.rank, job.process_of(gone.rank), how_it_ended(components, gone.rank));
+    job.welcome.status = lost_during_start(gone.rank, job.process_of(gone.rank), lost.told_end_of(gone.rank));
   }
   return job;
 }

@@ -24,6 +24,12 @@ void LostPeers::look(Time now) {
   add(components_.newly_failed());
 }
 
+std::string LostPeers::told_end_of(Rank rank) const {
+  std::string words = components_.how_it_ended ? components_.how_it_ended(rank) : "";
+  if (words.empty() && components_.silence) words = components_.silence(rank);
+  return words;
+}
+
 // The launcher may need a moment longer than this rank to hear of the end. A job that goes on does not wait.
 std::string LostPeers::end_of(Rank rank, const std::string& process, std::atomic<std::uint64_t>& heartbeat) {
   constexpr int kLooks = 40;
@@ -31,12 +37,14 @@ std::string LostPeers::end_of(Rank rank, const std::string& process, std::atomic
   if (const std::string words = components_.last_words ? components_.last_words(rank) : ""; !words.empty())
     log(components_.elastic ? LogLevel::info : LogLevel::error, "rank {} ({}) was lost; what it did last:{}",
         rank, process, words);
-  for (int look = 0; components_.how_it_ended && look < (components_.elastic ? 1 : kLooks); ++look) {
-    if (std::string words = components_.how_it_ended(rank); !words.empty()) return words;
+  std::string words = told_end_of(rank);
+  const bool may_be_told = components_.how_it_ended && !components_.elastic;
+  for (int look = 1; words.empty() && may_be_told && look < kLooks; ++look) {
     heartbeat.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    words = told_end_of(rank);
   }
-  return "ended without shutdown()";
+  return words.empty() ? "ended without shutdown()" : words;
 }
 
 }  // namespace rueda

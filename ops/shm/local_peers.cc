@@ -42,6 +42,10 @@ LocalPeers::LocalPeers(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<
   mapped_.emplace(rank, mapped(std::move(own), {}));
 }
 
+LocalPeers::~LocalPeers() {
+  for (auto& [rank, peer] : mapped_) stop_watching(peer.process);
+}
+
 std::string LocalPeers::peer_info() const {
   const auto own = mapped_.find(rank_);
   return own == mapped_.end() ? std::string() : to_bytes(own->second.segment->handle());
@@ -83,7 +87,22 @@ Status LocalPeers::open(Rank rank, const std::string& bytes) {
   Mapped& peer =
       mapped_.emplace(rank, mapped(std::move(opened.segment), std::move(reached.process))).first->second;
   if (reached.by_door) map_window(peer);  // now that all are here to open theirs
+  if (peer.process) watch(peer.process);
   return {};
+}
+
+// A process that has ended meanwhile is heard of at once.
+void LocalPeers::watch(const Descriptor& process) {
+  if (!watch_) {
+    watch_ = ProcessWatch::of_this_process();
+    ends_ = std::make_shared<ProcessWatch::Listener>(doorbell(rank_));
+  }
+  watch_->add(process.number(), ends_);
+}
+
+void LocalPeers::stop_watching(Descriptor& process) {
+  if (process && watch_) watch_->remove(process.number());
+  process.close();
 }
 
 const PeerGroup* LocalPeers::group_of(std::span<const Rank> members) {
@@ -172,7 +191,9 @@ bool LocalPeers::map_windows(PeerGroup& peers) {
 }
 
 std::vector<Rank> LocalPeers::lost(Time now) {
-  if (now - looked_ < std::chrono::milliseconds(50)) return {};
+  const bool heard = ends_ && ends_->heard.load();
+  if (!heard && now - looked_ < std::chrono::milliseconds(50)) return {};
+  if (heard) ends_->heard.store(false);  // before the look
   looked_ = now;
   serve_doors();
   if (!doors_.empty()) close_doors(now);
@@ -182,7 +203,7 @@ std::vector<Rank> LocalPeers::lost(Time now) {
   if (poll(looks.data(), looks.size(), 0) <= 0) return fresh;
   for (auto look = looks.begin(); auto& [rank, neighbour] : mapped_) {
     if ((look++)->revents == 0) continue;
-    neighbour.process.close();
+    stop_watching(neighbour.process);
     // Looked at after the process has ended: a rank that came to its end has said so before.
     if (neighbour.segment->contents().ended.load() == 0) fresh.push_back(rank);
   }

@@ -16,6 +16,7 @@
 #include "ops/shm/memory/segment.h"
 #include "ops/shm/memory/window.h"
 #include "ops/shm/peer_group.h"
+#include "ops/shm/process_watch.h"
 #include "rueda/types.h"
 
 namespace rueda {
@@ -29,6 +30,7 @@ class LocalPeers {
   // Without a segment of its own (shared memory is off, or there is no room for it) a rank reaches nobody,
   // and nobody reaches it.
   LocalPeers(Rank rank, std::shared_ptr<Segment> own, std::shared_ptr<Window> window = nullptr);
+  ~LocalPeers();
 
   // For the Introduction; empty without a segment.
   std::string peer_info() const;
@@ -46,8 +48,8 @@ class LocalPeers {
   // Some of those ranks, ascending, this one among them; null unless all are reached. Kept for the next time.
   const PeerGroup* group_of(std::span<const Rank> members);
 
-  // Neighbours whose process has ended before their job did, each told once. Asks the system 20 times a
-  // second at most.
+  // Neighbours whose process has ended before their job did, each told once. Asks the system once it
+  // has heard of an end, and 20 times a second at most otherwise.
   std::vector<Rank> lost(Time now);
   // This rank's job has ended: from now on the end of its process is no loss to anyone.
   void end();
@@ -75,6 +77,8 @@ class LocalPeers {
   void serve_doors();
   void close_doors(Time now);
   Status open(Rank rank, const std::string& peer_info);
+  void watch(const Descriptor& process);
+  void stop_watching(Descriptor& process);
 
   Rank rank_;
   std::shared_ptr<Window> window_;
@@ -84,6 +88,8 @@ class LocalPeers {
   std::map<Rank, Mapped> mapped_;
   std::map<std::vector<Rank>, PeerGroup> groups_;
   Time looked_{};
+  std::shared_ptr<ProcessWatch> watch_;  // none while no other process is watched
+  std::shared_ptr<ProcessWatch::Listener> ends_;
 };
 
 }  // namespace rueda

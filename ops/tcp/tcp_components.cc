@@ -204,10 +204,7 @@ void add_tcp(RuntimeComponents& components, const TcpUse& use, Memory memory) {
       std::make_unique<LinkBackend>(
           "tcp", start->link, components.rank, false, std::move(memory), [start] { return start->connected; },
           AlgorithmSelector("tcp", components.config)));
-  components.how_it_ended = [known = std::move(components.how_it_ended), link = start->link](Rank lost) {
-    std::string words = known ? known(lost) : "";
-    return words.empty() ? link->silence(lost) : words;
-  };
+  components.silence = [link = start->link](Rank lost) { return link->silence(lost); };
   if (use.only_link)
     add_peer_info(components, start->loopback->endpoint(),
                   [start](const Welcome& welcome, const RuntimeComponents::Alive&) {

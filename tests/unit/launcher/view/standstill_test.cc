@@ -97,9 +97,10 @@ TEST(Standstill, APauseIsToldWithoutAlarm) {
     EXPECT_EQ(update["line"]["rank"], 2);
     EXPECT_EQ(update["line"].contains("pause"), second < 60) << "its mark is not red";
     EXPECT_EQ(has_event(update, "stall"), second == 60 || second == 62) << "by its length, and by the words";
-    if (second == 4)
+    if (second == 4) {
       EXPECT_EQ(text,
                 "waiting, step 20 of 1,000, 659 samples/s; the others wait for rank 2 (checkpoint, 4.0 s)");
+    }
   }
   job.later = {};
   job.run(1);

@@ -177,7 +177,9 @@ TEST(StepTimes, AGapHidesTheRestOfItsStep) {
     }
     EXPECT_EQ(times.completed(), behind == 5 ? 3 + 1 : 3 + 2) << behind;
     const WaitPart& part = times.waits().back().parts[1];
-    if (behind == 9) EXPECT_EQ(part.own_ns, 7 * kOneMs) << "not the seconds without any news";
+    if (behind == 9) {
+      EXPECT_EQ(part.own_ns, 7 * kOneMs) << "not the seconds without any news";
+    }
     for (const CommonWait& wait : times.waits())
       for (const WaitPart& each : wait.parts) EXPECT_LT(each.own_ns, 20 * kOneMs);
   }

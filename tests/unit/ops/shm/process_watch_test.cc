@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shm/process_watch.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "core/base/time.h"
+
+namespace rueda {
+namespace {
+
+// A process that sleeps until it is killed.
+class Sleeper {
+ public:
+  Sleeper() {
+    process_ = fork();
+    if (process_ == 0) {
+      while (true) pause();
+    }
+    watched_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+    EXPECT_TRUE(watched_);
+  }
+  ~Sleeper() { end(); }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+  int watched() const { return watched_.number(); }
+  void end() {
+    if (process_ == 0) return;
+    kill(process_, SIGKILL);
+    EXPECT_EQ(waitpid(process_, nullptr, 0), process_);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+  Descriptor watched_;
+};
+
+std::shared_ptr<ProcessWatch::Listener> listener() {
+  return std::make_shared<ProcessWatch::Listener>(EventCount());
+}
+
+bool hears(const ProcessWatch::Listener& listener, std::chrono::milliseconds within) {
+  const Time end = clock_now() + within;
+  while (!listener.heard.load() && clock_now() < end) usleep(1000);
+  return listener.heard.load();
+}
+
+TEST(ProcessWatch, WakesWhoSleeps) {
+  Sleeper process;
+  const auto heard = listener();
+  const std::shared_ptr<ProcessWatch> watch = ProcessWatch::of_this_process();
+  watch->add(process.watched(), heard);
+  const std::uint32_t before = heard->doorbell.listen();
+  EXPECT_FALSE(hears(*heard, std::chrono::milliseconds(50)));
+  process.end();
+  heard->doorbell.sleep(before, std::chrono::seconds(60));
+  EXPECT_TRUE(heard->heard.load());
+  watch->remove(process.watched());
+}
+
+TEST(ProcessWatch, EachListenerHearsOfItsOwn) {
+  Sleeper first, second;
+  const auto of_first = listener(), of_second = listener();
+  const std::shared_ptr<ProcessWatch> watch = ProcessWatch::of_this_process();
+  EXPECT_EQ(watch, ProcessWatch::of_this_process()) << "one thread for all";
+  watch->add(first.watched(), of_first);
+  watch->add(second.watched(), of_second);
+  second.end();
+  EXPECT_TRUE(hears(*of_second, std::chrono::seconds(60)));
+  EXPECT_FALSE(of_first->heard.load());
+  first.end();
+  EXPECT_TRUE(hears(*of_first, std::chrono::seconds(60)));
+}
+
+TEST(ProcessWatch, NobodyHearsOfAProcessThatIsNoLongerWatched) {
+  Sleeper first, second;
+  const auto heard = listener(), last = listener();
+  const std::shared_ptr<ProcessWatch> watch = ProcessWatch::of_this_process();
+  watch->add(first.watched(), heard);
+  watch->add(second.watched(), last);
+  watch->remove(first.watched());
+  first.end();
+  second.end();
+  EXPECT_TRUE(hears(*last, std::chrono::seconds(60))) << "of what ended later";
+  EXPECT_FALSE(heard->heard.load());
+}
+
+TEST(ProcessWatch, OneThatHasEndedBeforeIsHeardOfAtOnce) {
+  Sleeper process;
+  process.end();
+  const auto heard = listener();
+  const auto watch = ProcessWatch::of_this_process();
+  watch->add(process.watched(), heard);
+  EXPECT_TRUE(hears(*heard, std::chrono::seconds(60)));
+}
+
+TEST(ProcessWatch, AForkedChildEndsWithoutTheThread) {
+  const auto watch = ProcessWatch::of_this_process();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    { ProcessWatch of_the_child; }
+    const auto own = ProcessWatch::of_this_process();
+    _exit(own == watch ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  Sleeper process;
+  const auto heard = listener();
+  watch->add(process.watched(), heard);
+  process.end();
+  EXPECT_TRUE(hears(*heard, std::chrono::seconds(60))) << "the parent's thread goes on";
+}
+
+}  // namespace
+}  // namespace rueda
