@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -13,48 +12,57 @@
 namespace rueda {
 namespace {
 
-// A message is preceded by its length and the complement of that.
-constexpr std::size_t kHead = 2 * sizeof(std::uint32_t);
+// The lowest byte of a head: how many bytes the cell has, and whether its message ends there. The complement
+// of that byte is above it, and the number of the cell above both.
+constexpr std::uint64_t kEnd = 0x80;
+constexpr int kNumberShift = 16;
 
-Status corrupted(std::uint64_t written, std::uint64_t read) {
-  return Status::backend_error(
-      fmt::format("A ring in shared memory is corrupted: {} bytes written, {} read, room for {}. "
-                  "Another process has written where it must not; start the job again.",
-                  written, read, ByteRing::kBytes));
+constexpr std::uint64_t head_of(std::uint64_t number, std::size_t bytes, bool ends) {
+  const std::uint64_t low = bytes | (ends ? kEnd : 0);
+  return number << kNumberShift | (low ^ 0xff) << 8 | low;
+}
+
+constexpr std::size_t cells_of(std::size_t length) {
+  return std::max<std::size_t>(1, (length + ByteRing::kBytesOfCell - 1) / ByteRing::kBytesOfCell);
+}
+
+Status corrupted(const std::string& found) {
+  return Status::backend_error(fmt::format(
+      "A ring in shared memory is corrupted: {}. Another process has written where it must not; start "
+      "the job again.",
+      found));
 }
 
 }  // namespace
 
 void ByteRingWriter::send(Bytes message) {
   RUEDA_ASSERT(message.size() <= ByteRingReader::kLongest);
-  const auto length = static_cast<std::uint32_t>(message.size());
-  const std::array words{length, ~length};
-  const ConstBytes head = std::as_bytes(std::span(words));
-  if (waiting_.empty() && space().value_or(0) >= kHead + length) {
-    put(head);
-    if (length > 0) put(message);
+  if (!waiting_.empty() || space().value_or(0) < cells_of(message.size())) {
+    waiting_.push_back(std::move(message));
     return;
   }
-  waiting_.emplace_back(head.begin(), head.end());
-  if (length > 0) waiting_.push_back(std::move(message));
+  for (ConstBytes rest(message);;) {
+    const std::size_t count = put(rest);
+    rest = rest.subspan(count);
+    if (rest.empty()) return;
+  }
 }
 
 Status ByteRingWriter::flush() {
   while (!empty()) {
     while (!waiting_.empty()) {
       const std::optional<std::size_t> room = space();
-      if (!room) return corrupted(written_, ring_.read.load());
+      if (!room)
+        return corrupted(fmt::format("{} cells written, {} read, room for {}", written_, ring_.read.load(),
+                                     ByteRing::kCells));
       if (*room == 0) break;
-      const ConstBytes rest = ConstBytes(waiting_.front()).subspan(gone_);
-      const ConstBytes piece = rest.first(std::min(rest.size(), *room));
-      put(piece);
-      gone_ += piece.size();
-      if (piece.size() < rest.size()) continue;
+      gone_ += put(ConstBytes(waiting_.front()).subspan(gone_));
+      if (gone_ < waiting_.front().size()) continue;
       waiting_.pop_front();
       gone_ = 0;
     }
     if (written_ != told_) {
-      ring_.written.store(told_ = written_);
+      told_ = written_;
       doorbell_.ring();
     }
     if (waiting_.empty()) break;
@@ -65,76 +73,60 @@ Status ByteRingWriter::flush() {
   return {};
 }
 
-// How many bytes fit; nothing if the reader's count cannot be.
+// How many cells are free; nothing if the reader's count cannot be.
 std::optional<std::size_t> ByteRingWriter::space() {
   std::uint64_t used = written_ - read_;
-  if (used == ByteRing::kBytes) {
+  if (used == ByteRing::kCells) {
     const std::uint64_t read = ring_.read.load();
     if (read - read_ > used) return std::nullopt;
     read_ = read;
     used = written_ - read_;
   }
-  return ByteRing::kBytes - used;
+  return ByteRing::kCells - used;
 }
 
-void ByteRingWriter::put(ConstBytes bytes) {
-  const std::size_t at = written_ % ByteRing::kBytes;
-  const std::size_t first = std::min(bytes.size(), ByteRing::kBytes - at);
-  std::memcpy(ring_.bytes + at, bytes.data(), first);
-  if (first < bytes.size()) std::memcpy(ring_.bytes, bytes.data() + first, bytes.size() - first);
-  written_ += bytes.size();
+// Fills the next cell with the first of these bytes, and returns how many it has taken.
+std::size_t ByteRingWriter::put(ConstBytes rest) {
+  ByteRing::Cell& cell = ring_.cells[written_ % ByteRing::kCells];
+  const std::size_t count = std::min(rest.size(), ByteRing::kBytesOfCell);
+  if (count > 0) std::memcpy(cell.bytes, rest.data(), count);
+  cell.head.store(head_of(++written_, count, count == rest.size()));
+  return count;
 }
 
 std::optional<Bytes> ByteRingReader::receive() {
-  if (!failure_.ok()) return std::nullopt;
   const std::uint64_t before = read_;
-  take(head_, kHead);
-  std::optional<Bytes> message;
-  if (head_.size() == kHead && failure_.ok()) {
-    const std::optional<std::uint32_t> wanted = length();
-    if (!wanted) {
-      failure_ = corrupted(written_, read_);
-    } else {
-      take(body_, *wanted);
-      if (body_.size() == *wanted) {
-        message = std::exchange(body_, {});
-        head_.clear();
-      }
-    }
-  }
+  Taken taken = Taken::piece;
+  while (taken == Taken::piece && failure_.ok()) taken = take_cell();
   if (read_ != before) {
     ring_.read.store(read_);
     if (ring_.wants_space.load() != 0) doorbell_.ring();
   }
-  return message;
+  if (taken != Taken::end) return std::nullopt;
+  return std::exchange(body_, {});
 }
 
-std::optional<std::uint32_t> ByteRingReader::length() const {
-  Reader reader(head_);
-  const auto length = reader.get<std::uint32_t>();
-  if (reader.get<std::uint32_t>() != ~length || length > kLongest) return std::nullopt;
-  return length;
-}
-
-// Appends to `to` what has come, until it has `wanted` bytes. It grows as bytes come: a wrong length
-// allocates nothing. Stops only after a look at `written` that found nothing new.
-void ByteRingReader::take(Bytes& to, std::size_t wanted) {
-  while (to.size() < wanted && failure_.ok()) {
-    if (written_ == read_) {
-      written_ = ring_.written.load();
-      if (written_ == read_) return;
-      if (written_ - read_ > ByteRing::kBytes) {
-        failure_ = corrupted(written_, read_);
-        return;
-      }
-    }
-    const std::size_t count = std::min<std::size_t>(wanted - to.size(), written_ - read_);
-    const std::size_t at = read_ % ByteRing::kBytes;
-    const std::size_t first = std::min(count, ByteRing::kBytes - at);
-    to.insert(to.end(), ring_.bytes + at, ring_.bytes + at + first);
-    if (first < count) to.insert(to.end(), ring_.bytes, ring_.bytes + (count - first));
-    read_ += count;
+// What stands there before the cell comes is the cell of the lap before. The message grows as cells come: a
+// wrong head allocates nothing.
+ByteRingReader::Taken ByteRingReader::take_cell() {
+  const ByteRing::Cell& cell = ring_.cells[read_ % ByteRing::kCells];
+  const std::uint64_t head = cell.head.load();
+  const std::uint64_t low = head & 0xff, number = head >> kNumberShift;
+  const std::size_t count = low & ~kEnd;
+  const bool is_first_lap = read_ < ByteRing::kCells;
+  if (is_first_lap ? head == 0 : number == read_ + 1 - ByteRing::kCells) return Taken::nothing;
+  const bool is_whole = head == head_of(read_ + 1, count, (low & kEnd) != 0);
+  if (!is_whole || count > ByteRing::kBytesOfCell || body_.size() + count > kLongest) {
+    failure_ = corrupted(fmt::format("{:#x} stands at the head of cell {}", head, read_));
+    return Taken::nothing;
   }
+  body_.insert(body_.end(), cell.bytes, cell.bytes + count);
+  ++read_;
+  return low & kEnd ? Taken::end : Taken::piece;
+}
+
+bool ByteRingReader::nothing_has_come() const {
+  return ring_.cells[read_ % ByteRing::kCells].head.load() >> kNumberShift != read_ + 1;
 }
 
 }  // namespace rueda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of any length through a ring of bytes in shared memory, from one process to one other.
+// Messages of any length through a ring of cells in shared memory, from one process to one other.
 #pragma once
 
 #include <atomic>
@@ -14,22 +14,30 @@
 
 namespace rueda {
 
-// The shared part, all zero at first. Both counts only grow; their difference is what lies in the ring.
+// The shared part, all zero at first. A cell is one line of the caches. A short message lies in one cell, so
+// one line moves from core to core.
 struct ByteRing {
-  static constexpr std::size_t kBytes = 64 << 10;
+  static constexpr std::size_t kCells = 1024;
+  static constexpr std::size_t kBytesOfCell = 56;
+  static constexpr std::size_t kBytes = kCells * kBytesOfCell;
 
-  alignas(64) std::atomic<std::uint64_t> written{0};      // stored by the writer alone
-  alignas(64) std::atomic<std::uint64_t> read{0};         // stored by the reader alone
-  alignas(64) std::atomic<std::uint32_t> wants_space{0};  // by the writer: ring me when bytes were taken out
-  alignas(64) std::byte bytes[kBytes];
+  struct alignas(64) Cell {
+    // Stored by the writer alone, after the bytes: its number counted from 1, and how many bytes it has.
+    std::atomic<std::uint64_t> head{0};
+    std::byte bytes[kBytesOfCell];
+  };
+
+  alignas(64) std::atomic<std::uint64_t> read{0};         // cells; stored by the reader alone
+  alignas(64) std::atomic<std::uint32_t> wants_space{0};  // by the writer: ring me when cells were taken out
+  Cell cells[kCells];
 };
 
 // Purpose: the sending end. Messages that do not fit wait here and are streamed in pieces, so that a message
 // may be longer than the ring. Neither end believes the other: a count that cannot be is an error, and
 // nothing outside the ring is touched. Owned by the background thread; borrows the ring.
 //
-// Why no wake-up is missed: the writer stores `written` (seq_cst), then rings the reader's doorbell; the
-// reader, about to sleep, looks at `written` after its listen(). The other way round the writer stores
+// Why no wake-up is missed: the writer stores a cell's `head` (seq_cst), then rings the reader's doorbell;
+// the reader, about to sleep, looks at that `head` after its listen(). The other way round the writer stores
 // `wants_space`, looks at `read` again, and only then rests; the reader stores `read` and then looks at
 // `wants_space`.
 class ByteRingWriter {
@@ -39,27 +47,27 @@ class ByteRingWriter {
 
   // To be flushed.
   void send(Bytes message);
-  // Moves into the ring what fits, and tells the reader. Ok, or what is wrong with the ring.
+  // Moves into the ring what fits, and rings. Ok, or what is wrong with the ring.
   Status flush();
   bool empty() const { return waiting_.empty() && told_ == written_; }
 
  private:
   std::optional<std::size_t> space();
-  void put(ConstBytes bytes);
+  std::size_t put(ConstBytes rest);
 
   ByteRing& ring_;
   EventCount doorbell_;
-  std::uint64_t written_ = 0;
-  std::uint64_t told_ = 0;     // of these
+  std::uint64_t written_ = 0;  // cells, as all counts
+  std::uint64_t told_ = 0;     // the doorbell has rung for these
   std::uint64_t read_ = 0;     // as last seen
-  std::deque<Bytes> waiting_;  // each with its length in front
-  std::size_t gone_ = 0;       // bytes of the first that are in the ring already
+  std::deque<Bytes> waiting_;
+  std::size_t gone_ = 0;  // bytes of the first that are in the ring already
 };
 
 // Purpose: the receiving end. Owned by the background thread; borrows the ring.
 class ByteRingReader {
  public:
-  static constexpr std::uint32_t kLongest = 1u << 30;
+  static constexpr std::size_t kLongest = std::size_t{1} << 30;
 
   // `doorbell` is the writer's.
   ByteRingReader(ByteRing& ring, EventCount doorbell) : ring_(ring), doorbell_(std::move(doorbell)) {}
@@ -67,20 +75,18 @@ class ByteRingReader {
   // The next whole message, if there is one.
   std::optional<Bytes> receive();
   // Since receive() has last found nothing.
-  bool nothing_has_come() const { return ring_.written.load() == read_; }
+  bool nothing_has_come() const;
   // Ok, or what is wrong with the ring; nothing is received any more then.
   const Status& failure() const { return failure_; }
 
  private:
-  void take(Bytes& to, std::size_t wanted);
-  std::optional<std::uint32_t> length() const;
+  enum class Taken { nothing, piece, end };
+  Taken take_cell();
 
   ByteRing& ring_;
   EventCount doorbell_;
   std::uint64_t read_ = 0;
-  std::uint64_t written_ = 0;  // as last seen
-  Bytes head_;                 // length of the message that is coming
-  Bytes body_;
+  Bytes body_;  // of the message that is coming
   Status failure_;
 };
 

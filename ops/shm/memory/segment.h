@@ -21,7 +21,7 @@ namespace rueda {
 // The contents of a segment. Its own rank writes all of it, unless a comment says otherwise.
 struct SegmentContents {
   static constexpr std::uint64_t kMagic = 0x31'6d'68'73'61'64'65'75;  // "uedashm1"
-  static constexpr std::uint32_t kVersion = 11;
+  static constexpr std::uint32_t kVersion = 12;
   static constexpr std::size_t kSlots = 8;
   static constexpr std::size_t kSlotBytes = 4096;
   static constexpr std::size_t kAreas = rueda::kAreas;

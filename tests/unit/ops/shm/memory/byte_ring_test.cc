@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <random>
@@ -90,14 +90,23 @@ TEST(ByteRing, TwoThreadsSleepAndWakeEachOther) {
   EXPECT_EQ(missed, 0);
 }
 
-TEST(ByteRing, ACountThatCannotBeIsAnError) {
-  for (std::uint64_t wrong : {ByteRing::kBytes + 1, std::size_t{1} << 40, ~std::size_t{0}}) {
-    Ends ends;
-    ends.ring->written.store(wrong);
-    EXPECT_FALSE(ends.reader.receive());
-    EXPECT_EQ(ends.reader.failure().code, StatusCode::backend_error) << wrong;
-    EXPECT_FALSE(ends.reader.receive());
+TEST(ByteRing, ACellHasOneLineOfTheCaches) {
+  EXPECT_EQ(sizeof(ByteRing::Cell), 64U);
+  EXPECT_EQ(offsetof(ByteRing, cells) % 64, 0U);
+}
 
+TEST(ByteRing, AMessageThatFitsIntoACellTakesOne) {
+  for (std::size_t length : {0, 1, 55, 56, 57, 112, 113}) {
+    Ends ends;
+    ends.writer.send(message(length, 3));
+    ASSERT_TRUE(ends.writer.flush().ok());
+    EXPECT_EQ(ends.reader.receive(), message(length, 3)) << length;
+    EXPECT_EQ(ends.ring->read.load(), length <= 56 ? 1U : length <= 112 ? 2U : 3U) << length;
+  }
+}
+
+TEST(ByteRing, ACountThatCannotBeIsAnError) {
+  for (std::uint64_t wrong : {ByteRing::kCells + 1, std::size_t{1} << 40, ~std::size_t{0}}) {
     Ends full;
     full.writer.send(message(2 * ByteRing::kBytes, 1));
     ASSERT_TRUE(full.writer.flush().ok());
@@ -106,32 +115,52 @@ TEST(ByteRing, ACountThatCannotBeIsAnError) {
   }
 }
 
-TEST(ByteRing, EveryFlippedBitOfALengthIsAnError) {
+// The cell of the lap before is none of them.
+TEST(ByteRing, AHeadThatCannotBeIsAnError) {
+  for (std::size_t before : {std::size_t{0}, std::size_t{7}, ByteRing::kCells + 7}) {
+    for (std::uint64_t wrong :
+         {std::uint64_t{1}, std::uint64_t{1} << 16, std::uint64_t{3} << 40, ~std::uint64_t{0}}) {
+      Ends ends;
+      for (std::size_t i = 0; i < before; ++i) {
+        ends.writer.send(message(5, i));
+        ASSERT_TRUE(ends.writer.flush().ok());
+        ASSERT_EQ(ends.reader.receive(), message(5, i));
+      }
+      EXPECT_FALSE(ends.reader.receive());
+      ASSERT_TRUE(ends.reader.failure().ok());
+      EXPECT_TRUE(ends.reader.nothing_has_come());
+      ends.ring->cells[before % ByteRing::kCells].head.store(wrong);
+      EXPECT_FALSE(ends.reader.receive());
+      EXPECT_EQ(ends.reader.failure().code, StatusCode::backend_error) << wrong;
+      EXPECT_FALSE(ends.reader.receive());
+    }
+  }
+}
+
+TEST(ByteRing, EveryFlippedBitOfAHeadIsAnError) {
   for (int bit = 0; bit < 64; ++bit) {
     Ends ends;
     ends.writer.send(message(100, 1));
     ASSERT_TRUE(ends.writer.flush().ok());
-    ends.ring->bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    ends.ring->cells[0].head.store(ends.ring->cells[0].head.load() ^ std::uint64_t{1} << bit);
     EXPECT_FALSE(ends.reader.receive()) << bit;
     EXPECT_EQ(ends.reader.failure().code, StatusCode::backend_error) << bit;
   }
 }
 
-// Whatever stands in the ring, nothing is read outside it and no wrong length allocates memory.
+// Whatever stands in the ring, nothing is read outside it and no wrong head allocates memory.
 TEST(ByteRing, GarbageIsReadWithinBounds) {
-  std::mt19937 random(2);
+  std::mt19937_64 random(2);
   for (int round = 0; round < 300; ++round) {
     Ends ends;
-    for (std::byte& byte : ends.ring->bytes) byte = static_cast<std::byte>(random());
-    for (int step = 0; step < 5; ++step) {
-      if (random() % 2 == 0) {  // a believable length of something that never comes whole
-        const std::uint32_t length = random() % ByteRingReader::kLongest, check = ~length;
-        std::memcpy(ends.ring->bytes, &length, sizeof length);
-        std::memcpy(ends.ring->bytes + sizeof length, &check, sizeof check);
-      }
-      ends.ring->written.store(ends.ring->written.load() + random() % (2 * ByteRing::kBytes));
-      while (ends.reader.receive()) continue;
+    const bool is_believable = round % 2 == 0;  // cells of messages that never come whole
+    for (std::size_t i = 0; i < ByteRing::kCells; ++i) {
+      const std::uint64_t low = random() % (is_believable ? 57 : 256);
+      ends.ring->cells[i].head.store(is_believable ? (i + 1) << 16 | (low ^ 0xff) << 8 | low : random());
     }
+    for (int step = 0; step < 5; ++step) EXPECT_FALSE(ends.reader.receive());
+    EXPECT_LE(ends.ring->read.load(), ByteRing::kCells);
+    EXPECT_EQ(ends.reader.failure().ok(), is_believable);
   }
 }
 
