@@ -114,6 +114,18 @@ TEST(JobRecord, FirstFailureAndItsWords) {
   EXPECT_TRUE(job.all_ended());
 }
 
+TEST(JobRecord, WhatHadFailedInARankBeforeItsEnd) {
+  JobRecord job = job_of_three();
+  job.note_start({0, 10, ""});
+  job.note_start({1, 11, ""});
+  EXPECT_EQ(job.failure_of(0), "") << "it runs";
+  job.note_end({.rank = 0, .status = W_EXITCODE(1, 0), .failure = "rank 1 shut\x1b[2J down"});
+  job.note_end({.rank = 1, .status = W_EXITCODE(1, 0)});
+  EXPECT_EQ(job.failure_of(0), "rank 1 shut?[2J down") << "it comes from another process";
+  EXPECT_EQ(job.failure_of(1), "");
+  EXPECT_EQ(job.words_for(0), "rank 0 (process 10 on node) ended with status 1");
+}
+
 TEST(JobRecord, EndsThatAreNoFailures) {
   JobRecord job = job_of_three();
   job.note_launch(0);
