@@ -40,9 +40,8 @@ struct Request {
   DeviceKind device = DeviceKind::host;  // where its tensors are
   std::uint32_t capture = 0;             // the number of the graph that is to hold it; 0: none
   // A front end's own number for its operation, type and the like. All ranks must have the same. 0: none.
-  // CallInWords has its meaning. In the bits of kSignatureNotes ranks may differ: they are for words alone.
+  // CallInWords has its meaning.
   std::uint64_t signature = 0;
-  static constexpr std::uint64_t kSignatureNotes = 0xff000000;
   // An allreduce on a device that must not work in the tensor's slot in a window (DeviceWindow), where it
   // has one: the tensor lies elsewhere, and somebody may hold what is there. Ranks may differ: one is enough.
   // Such a request gets no cache id.

@@ -20,7 +20,7 @@ namespace {
 // A signature has a byte each for the operation, the type and the reduction, each number plus 1, so that 0
 // says nothing; a byte that is not 0 for pairs of real numbers; and 32 bits for sizes.
 constexpr int kType = 8, kReduction = 16, kPairs = 24, kSizes = 32;
-static_assert(Request::kSignatureNotes == std::uint64_t{0xff} << kPairs);
+static_assert(kSignatureNotes == std::uint64_t{0xff} << kPairs);
 
 // In the order of c10d::OpType.
 constexpr std::array<std::string_view, 19> kOperations{"broadcast",
@@ -140,7 +140,7 @@ CallInWords call_of(const Request& request) {
   if (reduction >= 0 && reduction < static_cast<int>(kReductions.size()))
     call.reduction = kReductions[static_cast<std::size_t>(reduction)];
   if (type < 0 || type >= static_cast<int>(at::ScalarType::Undefined)) return call;
-  const bool is_pairs = (request.signature & Request::kSignatureNotes) != 0;
+  const bool is_pairs = (request.signature & kSignatureNotes) != 0;
   const auto scalar =
       is_pairs ? at::toComplexType(static_cast<at::ScalarType>(type)) : static_cast<at::ScalarType>(type);
   call.type = name_of(scalar);
