@@ -162,7 +162,7 @@ def test_the_launcher_names_the_cause_where_others_end_first(options, status):
     assert returned == 1, err
     lines = re.findall(r"^ruedarun: (rank .*)$", err, re.M)
     about = r"\(process \d+ on \S+\)"
-    left = rf"rank [02] {about} ended with status 1 after a failed operation: .*rank 1 {about} shut down without it, while ranks 0, 2 asked for it"
+    left = rf"rank [02] {about} ended with status 1 after a failed operation: .*rank 1 shut down without it, while ranks 0, 2 asked for it"
     assert re.match(left, lines[0]), err
     own = [rf"rank 1 {about} ended with status 3; no operation of it had failed"] if status else []
     assert len(lines) == 1 + len(own) and all(map(re.fullmatch, own, lines[1:])), err
