@@ -283,14 +283,16 @@ void ProgressEngine::note_sets(const Plan& plan) {
     recorder.note_set(static_cast<ProcessSetId>(plan.result), {});
 }
 
+// What fails after a rank has left the job is not why it ends.
 void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {
+  const bool is_present = departure_.state == Departure::State::present;
   for (Entry& entry : entries) {
     if (entry.joined) continue;
     if (entry.calls_out) --bound_.calling_out;
     shared_.observer.completed(entry.request(), entry.flight, status.ok());
     pending_.finish(entry);
   }
-  shared_.observer.ended(status);
+  shared_.observer.ended(is_present ? status : Status());
   conclude_all(entries, status);
 }
 

@@ -96,6 +96,11 @@ void HostObserver::note_end(int number, SupervisorLine& supervisor) {
   if (!tell_of(rank, supervisor)) due_ = std::min(*due_, Clock::now() + kUntilRoom);
 }
 
+std::string HostObserver::recent_failure(int rank) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? "" : found->second.observer.recent_failure(Clock::now());
+}
+
 // False where there is no room for all of its news.
 bool HostObserver::tell_of(Rank& rank, SupervisorLine& supervisor) {
   while (supervisor.unsent() < kMostWaiting) {

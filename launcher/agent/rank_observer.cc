@@ -16,6 +16,7 @@ namespace {
 constexpr auto kBetweenStates = std::chrono::seconds(1);  // of a rank without news
 constexpr auto kBetweenPlans = std::chrono::seconds(1);   // they are counted all the time
 constexpr auto kBetweenUsages = std::chrono::seconds(1);  // files of the system
+constexpr auto kRecent = std::chrono::seconds(30);
 
 std::int64_t nanoseconds(RankObserver::Time time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -48,6 +49,12 @@ void RankObserver::use(SealedMemory page) {
   spans_from_ = 0;
   points_from_.clear();
   told_plans_ = {};
+}
+
+std::string RankObserver::recent_failure(Time now) const {
+  const auto failure = page_ ? read_training_failure(page_->bytes()) : std::nullopt;
+  const std::int64_t since = nanoseconds(now - kRecent);
+  return failure && failure->at_ns >= since ? failure->words : "";
 }
 
 void RankObserver::look(pid_t process, Time now) {

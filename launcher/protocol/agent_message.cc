@@ -129,12 +129,14 @@ void write(Writer& writer, const Ended& message) {
   writer.put(message.status);
   put_flag(writer, message.asked);
   put_flag(writer, message.in_mpi);
+  writer.put_string(message.failure.substr(0, TrainingPage::kFailureBytes));
 }
 void read(Reader& reader, Ended& message) {
   message.rank = get_rank(reader);
   message.status = get_number(reader, 0);
   message.asked = get_flag(reader);
   message.in_mpi = get_flag(reader);
+  message.failure = get_text(reader, TrainingPage::kFailureBytes);
 }
 
 void write(Writer& writer, const CannotStart& message) {

@@ -65,8 +65,9 @@ struct Started {
 struct Ended {
   std::int32_t rank = 0;
   std::int32_t status = 0;
-  bool asked = false;   // ruedarun had asked for it
-  bool in_mpi = false;  // MPI had begun and not ended, so others may wait for the rank
+  bool asked = false;     // ruedarun had asked for it
+  bool in_mpi = false;    // MPI had begun and not ended, so others may wait for the rank
+  std::string failure{};  // of its operations, shortly before: the cause may be another rank; else empty
   bool operator==(const Ended&) const = default;
 };
 // Agent to ruedarun: the ranks of this host cannot be started.

@@ -12,6 +12,7 @@
 namespace rueda {
 namespace {
 
+constexpr int kMostLines = 16;
 constexpr auto kInterruptGrace = std::chrono::seconds(5);
 constexpr auto kOneWish = std::chrono::milliseconds(100);
 constexpr auto kFarewell =
@@ -46,12 +47,23 @@ void JobEnd::end_by(int signal) {
   check_all_ended();
 }
 
+// The first rank that ends may do so since an operation has failed, by the fault of another rank. Its words
+// tell of that rank, which may end later.
+void JobEnd::name_failed(int rank) {
+  const bool is_first = !failure_;
+  const std::string failure = job_.failure_of(rank);
+  const bool is_cause = failure.empty() && !std::exchange(told_.cause, true);
+  if (!is_first && !is_cause && !job_.was_killed(rank)) return;
+  if (++told_.failure_lines > kMostLines) return;
+  std::string words = "ruedarun: " + job_.words_for(rank);
+  if (is_first && !failure.empty()) words += " after a failed operation: " + failure;
+  if (is_cause && !is_first) words += "; no operation of it had failed";
+  output_.say(words);
+}
+
 void JobEnd::fail(int rank) {
   if (signal_ != 0 || told_.over) return;
-  constexpr int kMostLines = 16;
-  const bool first = !failure_;
-  if ((first || job_.was_killed(rank)) && ++told_.failure_lines <= kMostLines)
-    output_.say("ruedarun: " + job_.words_for(rank));
+  name_failed(rank);
   fail_for(rank);
   // Later ones end because of these.
   if (++told_.failures <= kMostLines) agents_.tell_all(agents::PeerEnded{rank, job_.words_for(rank)});

@@ -58,11 +58,13 @@ class JobEnd {
  private:
   struct Told {
     int failure_lines = 0;     // how many ranks have been named
+    bool cause = false;        // one of them: no operation of it had failed
     int failures = 0;          // and to the other ranks
     bool output_lost = false;  // to the user
     bool over = false;         // to the agents
   };
 
+  void name_failed(int rank);
   void ask_to_stop();
   void give_up_asking();
   void give_up_agents();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/system/printable.h"
 #include "launcher/system/processes.h"
 
 namespace rueda {
@@ -141,6 +142,11 @@ std::string JobRecord::words_for(int rank, const std::string& name) const {
   }
   if (about.ended->in_mpi && about.ended->status == 0) words += " without MPI_Finalize";
   return words;
+}
+
+std::string JobRecord::failure_of(int rank) const {
+  const Rank& about = ranks_[static_cast<std::size_t>(rank)];
+  return about.ended ? printable(about.ended->failure, "") : "";
 }
 
 int JobRecord::exit_code_of(int rank) const {

@@ -52,8 +52,10 @@ class JobRecord {
   // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"; `name` in place of "rank 2 (".
   std::string words_for(int rank, const std::string& name = "") const;
   std::string process_of(int rank) const;  // "process 17 on node3"
-  int exit_code_of(int rank) const;        // never 0
-  bool was_killed(int rank) const;         // from outside
+  // Of an operation of the rank, shortly before its end; empty: none has failed.
+  std::string failure_of(int rank) const;
+  int exit_code_of(int rank) const;  // never 0
+  bool was_killed(int rank) const;   // from outside
 
  private:
   struct Host {

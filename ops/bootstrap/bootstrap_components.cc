@@ -24,6 +24,7 @@
 #include "ops/bootstrap/address/start_error.h"
 #include "ops/bootstrap/address/torch_store.h"
 #include "ops/bootstrap/elastic_worker.h"
+#include "ops/bootstrap/ranks_of_launcher.h"
 #include "ops/bootstrap/star/star_transport.h"
 #include "ops/munge/munge.h"
 #include "ops/sockets/tcp_socket.h"
@@ -346,9 +347,10 @@ RuntimeComponents bootstrap_components(const Config& config, Launch launch, std:
   components.found_by = found_by(launch);
   components.start_may_be_repeated = !needs_all_ranks(launch);
   if (launch.method == BootstrapMethod::launcher) listen_to_agent(components);
-  // ruedarun may number its processes in another way than the program does: what it says of them is not for
-  // this job.
-  if (launch.method == BootstrapMethod::program) AgentLine::of_this_process().tell_joined();
+  if (launch.method == BootstrapMethod::program) {
+    AgentLine::of_this_process().tell_joined();
+    ask_agent_of_members(components, AgentLine::of_this_process());
+  }
   if (components.size > 1)
     components.transport = star(launch, config, StarMember{components.rank, components.size, name});
   return components;

@@ -132,6 +132,16 @@ void killed_small(double) {
       1);
 }
 
+// The other ranks end sooner.
+void leave(double seconds, int status) {
+  reduce_for_ever([&](int i) {
+    if (i != 5 || rueda::rank() != 1) return;
+    rueda::shutdown();
+    sleep_for(seconds);
+    std::exit(status);
+  });
+}
+
 void exits(double) {
   reduce_for_ever([](int i) {
     if (i != 5 || rueda::rank() != 1) return;
@@ -322,6 +332,8 @@ int main(int argc, char** argv) {
       {"killed", killed},
       {"killed_small", killed_small},
       {"exits", exits},
+      {"leaves0", [](double seconds) { leave(seconds, 0); }},
+      {"leaves3", [](double seconds) { leave(seconds, 3); }},
       {"vanishes", vanishes},
       {"returns", returns},
       {"shapes", shapes},

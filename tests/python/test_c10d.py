@@ -76,8 +76,28 @@ def test_timeouts(script):
     lines = dict(line.split(" ", 1) for line in out.splitlines())
     for kind in ("barrier", "wait", "recv"):
         assert " Timed out after " in lines[kind], out
+    assert "names the ranks where the timeout is 4.5 s or more (RUEDA_STALL_CHECK_TIME is 3). If" in lines["barrier"], out
     assert 0.9 < float(lines["took"]) < 3
     assert "Rank 1 failed to pass monitoredBarrier in 300 ms" in lines["monitored"], out
+
+
+def test_a_timeout_says_who_names_the_ranks(script):
+    """Where it promises a line, the line is there."""
+    path = script("""
+        os.dup2(1, 2)
+        rank, size = begin(seconds=2.5)
+        if rank == 0:
+            say(error_of(dist.barrier))
+        else:
+            time.sleep(3.5)
+            dist.barrier()
+        dist.destroy_process_group()
+    """)
+    out = run(path, launcher="torchrun", RUEDA_STALL_CHECK_TIME="0.5")
+    assert re.search(r"stalled: barrier .*\n(.*\n)*.*not submitted by: rank 1\n", out), out
+    assert "Some rank has not called it; a line 'stalled' of rank 0 names the ranks. If" in out, out
+    out = run(path, launcher="torchrun", RUEDA_STALL_CHECK_TIME="0.5", RUEDA_STALL_CHECK_DISABLE="1")
+    assert "stalled: " not in out and "unset RUEDA_STALL_CHECK_DISABLE, and rank 0 names the ranks. If" in out, out
 
 
 def test_a_timeout_that_is_set_later(script):

@@ -2,11 +2,15 @@
 """Groups of torch.distributed over Rueda: how they are found, begin, lose ranks, and end."""
 
 import re
+import subprocess
+import sys
 import textwrap
 import time
 
 import pytest
 from c10d_programs import ENVIRONMENT, LAUNCHERS, run, script  # noqa: F401 - script is a fixture
+
+KILLED, ALONE = "was killed by signal 9 (Killed)", "ended without shutdown()"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -30,7 +34,58 @@ def test_killed_rank_is_named(script, launcher, tmp_path):
         when, words = (tmp_path / f"told{rank}").read_text().split(" ", 1)
         assert float(when) - killed < 1, words
         assert words.startswith("DistBackendError") and "rank 1" in words and "is lost" in words, words
+        assert (KILLED if launcher == "ruedarun" else ALONE) in words, words
         assert "is lost" in (tmp_path / f"again{rank}").read_text()
+
+
+def test_the_launcher_tells_of_ranks_that_the_program_numbers(script):
+    """And of a group of some of them."""
+    out = run(script("""
+        os.environ["RANK"] = str(3 - int(os.environ["RANK"]))
+        rank, size = begin()
+        some = dist.new_group([1, 3])
+        dist.all_reduce(torch.ones(1))
+        if rank == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        say(rank, error_of(lambda: dist.all_reduce(torch.ones(1), group=some if rank == 1 else None)))
+        os._exit(7)
+    """), ranks=4, status=137)
+    assert len(re.findall(rf"DistBackendError: .*rank [13] \(process \d+ on \S+\) is lost: its process {re.escape(KILLED)}", out)) == 3, out
+
+
+def test_a_launcher_above_torchrun_does_not_know_its_ranks(script):
+    """The rank of ruedarun is torchrun itself."""
+    path = script("""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        say(rank, error_of(lambda: dist.all_reduce(torch.ones(1))))
+        os._exit(7)
+    """)
+    command = [*map(str, LAUNCHERS["ruedarun"](1)), *map(str, LAUNCHERS["torchrun"](2)[1:]), str(path)]
+    done = subprocess.run(["timeout", "-k", "5", "60", *command], capture_output=True, text=True, env=ENVIRONMENT)
+    assert re.search(rf"0 DistBackendError: .*rank 1 \(process \d+ on \S+\) is lost: its process {re.escape(ALONE)}", done.stdout), (done.stdout, done.stderr)
+
+
+def test_an_exception_of_a_rank_is_named_behind_the_errors_of_others(script):
+    """Their processes end first."""
+    path = script("""
+        rank, size = begin()
+        dist.all_reduce(torch.ones(1))
+        if rank == 1:
+            raise ValueError("planted")
+        dist.all_reduce(torch.ones(1))
+    """)
+    shell = f"{sys.executable} {path}; status=$?; [ $RUEDA_RANK = 1 ] && sleep 1; exit $status"
+    command = [*map(str, LAUNCHERS["ruedarun"](3)[:-1]), "sh", "-c", shell]
+    done = subprocess.run(["timeout", "-k", "5", "60", *command], capture_output=True, text=True, env=ENVIRONMENT)
+    lines = re.findall(r"^ruedarun: (rank .*)$", done.stderr, re.M)
+    about = r"\(process \d+ on \S+\) ended with status 1"
+    assert done.returncode == 1 and len(lines) == 2, done.stderr
+    assert re.match(rf"rank [02] {about} after a failed operation: .*rank 1 shut down without it", lines[0]), lines
+    assert re.fullmatch(rf"rank 1 {about}; no operation of it had failed", lines[1]), lines
 
 
 def test_a_lost_rank_ends_a_receive_from_any_source(script, tmp_path):

@@ -71,6 +71,10 @@ def test_what_travels_as_something_else_is_compared_too(script):
     both("bits", lambda: dist.all_reduce(torch.tensor([6]) if rank == 0 else torch.tensor([6, 7]), dist.ReduceOp.BXOR))
     both("pairs", lambda: dist.group.WORLD.allreduce([ones(4, dtype=torch.complex64) if rank == 0 else ones(4, 2)]).wait())
     both("complex", lambda: dist.group.WORLD.allreduce([ones(4 + rank, dtype=torch.complex64)]).wait())
+    both("by_torch", lambda: dist.all_reduce(ones(4, dtype=torch.complex64) if rank == 0 else ones(8)))
+    both("both_complex", lambda: dist.all_reduce(ones(4 + rank, dtype=torch.complex128)))
+    both("sent", lambda: dist.broadcast(ones(4 + rank, dtype=torch.complex64), 0))
+    both("scattered", lambda: dist.reduce_scatter_tensor(ones(2 + rank, dtype=torch.complex64), ones(2 * (2 + rank), dtype=torch.complex64)))
     both("unsigned", lambda: dist.all_reduce(ones(4, dtype=[torch.uint32, torch.int32][rank])))
     both("float8", lambda: dist.broadcast(ones(4, dtype=[torch.uint8, torch.float8_e4m3fn][rank]), 0))
     both("moved", lambda: dist.broadcast(ones(4 + rank, dtype=torch.uint16), 0))
@@ -81,9 +85,26 @@ def test_what_travels_as_something_else_is_compared_too(script):
     assert "shape: rank 0 called all_reduce (BXOR) of int64 [1], rank 1 all_reduce (BXOR) of int64 [2]" in words["bits"]
     assert "type: rank 0 called all_reduce (SUM) of complex64 [4], rank 1 all_reduce (SUM) of float32 [4, 2]" in words["pairs"]
     assert "shape: rank 0 called all_reduce (SUM) of complex64 [4], rank 1 all_reduce (SUM) of complex64 [5]" in words["complex"]
+    assert "type: rank 0 called all_reduce (SUM) of complex64 [4], rank 1 all_reduce (SUM) of float32 [8]" in words["by_torch"]
+    assert "shape: rank 0 called all_reduce (SUM) of complex128 [4], rank 1 all_reduce (SUM) of complex128 [5]" in words["both_complex"]
+    assert "shape: rank 0 called broadcast of complex64 [4], rank 1 broadcast of complex64 [5]" in words["sent"]
+    assert "rank 0 called reduce_scatter_tensor (SUM) of complex64 [4], rank 1 reduce_scatter_tensor (SUM) of complex64 [6]" in words["scattered"]
     assert "type: rank 0 called all_reduce (SUM) of uint32 [4], rank 1 all_reduce (SUM) of int32 [4]" in words["unsigned"]
     assert "type: rank 0 called broadcast of uint8 [4], rank 1 broadcast of float8_e4m3fn [4]" in words["float8"]
     assert "shape: rank 0 called broadcast of uint16 [4], rank 1 broadcast of uint16 [5]" in words["moved"]
+
+
+def test_pairs_that_the_program_makes_meet_those_of_torch(script):
+    out = run(script(CALLS + '''
+    for i in range(3):
+        values = ones(4, dtype=torch.complex64) if rank == i % 2 else ones(4, 2)
+        dist.all_reduce(values)
+        pairs = torch.view_as_real(values) if values.is_complex() else values
+        expected = ones(4, 2) + torch.tensor([1.0, 0.0]).expand(4, 2)
+        say(torch.equal(pairs, expected))
+    dist.destroy_process_group()
+    '''))
+    assert out.split() == ["True"] * 6, out
 
 
 @pytest.mark.parametrize("shared", ["1", "0"])

@@ -149,7 +149,23 @@ def test_a_rank_that_exits_is_named():
     status, err, _ = job.end()
     assert status in (1, 3), "its own, or that of one who needed it and ended sooner"
     assert "rank 1 shut down without it, while ranks 0, 2 asked for it" in err
-    assert re.search(r"^ruedarun: rank \d \(process \d+ on \S+\) ended with status [13]$", err, re.M), err
+    assert re.search(r"^ruedarun: rank \d \(process \d+ on \S+\) ended with status [13]\b", err, re.M), err
+    job.check_nothing_is_left(1)
+
+
+@pytest.mark.parametrize("options", [[], ["--no-page"]])
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_launcher_names_the_cause_where_others_end_first(options, status):
+    """Rank 1 leaves the job, and ends when the others have."""
+    job = Job(f"leaves{status}", 1, *options)
+    returned, err, _ = job.end()
+    assert returned == 1, err
+    lines = re.findall(r"^ruedarun: (rank .*)$", err, re.M)
+    about = r"\(process \d+ on \S+\)"
+    left = rf"rank [02] {about} ended with status 1 after a failed operation: .*rank 1 shut down without it, while ranks 0, 2 asked for it"
+    assert re.match(left, lines[0]), err
+    own = [rf"rank 1 {about} ended with status 3; no operation of it had failed"] if status else []
+    assert len(lines) == 1 + len(own) and all(map(re.fullmatch, own, lines[1:])), err
     job.check_nothing_is_left(1)
 
 

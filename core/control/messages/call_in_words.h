@@ -2,6 +2,7 @@
 // The words of a front end that has no names for its operations.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,9 @@ struct CallInWords {
   std::string type;       // "complex64"
   std::string shape;      // "[2, 3]"
 };
+
+// The bits of a signature in which ranks may differ: they are for words alone.
+inline constexpr std::uint64_t kSignatureNotes = 0xff000000;
 
 // A front end that signs requests (Request::signature) sets this before its first one. Any thread may.
 using DescribeCall = CallInWords (*)(const Request&);

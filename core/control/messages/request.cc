@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/operation_traits.h"
+#include "core/control/messages/call_in_words.h"
 #include "core/control/messages/message_pair.h"
 #include "core/control/messages/rank_set_message.h"
 #include "rueda/tensor_view.h"
@@ -103,7 +104,7 @@ Difference difference_alone(const Request& a, const Request& b) {
     return {"device", std::string(to_string(a.device)), std::string(to_string(b.device))};
   if (a.capture != b.capture)
     return {"number of the graph that it is captured into", graph_words(a.capture), graph_words(b.capture)};
-  if (a.signature != b.signature)
+  if (((a.signature ^ b.signature) & ~kSignatureNotes) != 0)
     return {"signature", fmt::format("{:x}", a.signature), fmt::format("{:x}", b.signature)};
   if (a.measure != b.measure) return {"measure", fmt::format("{}", a.measure), fmt::format("{}", b.measure)};
   if (a.members != b.members) return {"members", to_string(a.members), to_string(b.members)};

@@ -167,6 +167,13 @@ std::optional<TrainingMoment> read_training_moment(ConstBytes bytes) {
                         .spans_written = load_word(page->spans_written)};
 }
 
+std::optional<TrainingFailure> read_training_failure(ConstBytes bytes) {
+  const TrainingPage* const page = page_in(bytes);
+  if (page == nullptr) return std::nullopt;
+  return TrainingFailure{.words = text_of(page->failure),
+                         .at_ns = static_cast<std::int64_t>(load_word(page->failed_at_ns))};
+}
+
 std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_t spans_from,
                                                   std::span<const std::uint64_t> points_from) {
   const TrainingPage* const there = page_in(bytes);

@@ -99,7 +99,8 @@ struct TrainingPage {
   SealedBlock<kFailureBytes / 8> failure;
   SealedBlock<generation_words> generation;  // of an elastic job
   SealedBlock<kStallBytes / 8> stall;
-  std::array<std::uint64_t, 5> spare;
+  std::uint64_t failed_at_ns;  // written before `failure`
+  std::array<std::uint64_t, 4> spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
@@ -167,6 +168,12 @@ struct TrainingMoment {
   bool operator==(const TrainingMoment&) const = default;
 };
 
+// The last operation of the process that has failed. A plain value.
+struct TrainingFailure {
+  std::string words;       // empty: none has
+  std::int64_t at_ns = 0;  // of this machine's monotonic clock
+};
+
 // Nothing when the bytes are no page of this version. They may be changing, and may be anything. The reading
 // has the spans that are still there from number `spans_from` on, and of curve i the points from number
 // `points_from[i]` on; all of a curve beyond the list. It has each curve, also without a new point.
@@ -174,5 +181,6 @@ std::optional<TrainingReading> read_training_page(ConstBytes page, std::uint64_t
                                                   std::span<const std::uint64_t> points_from = {});
 // The same of a few words.
 std::optional<TrainingMoment> read_training_moment(ConstBytes page);
+std::optional<TrainingFailure> read_training_failure(ConstBytes page);
 
 }  // namespace rueda

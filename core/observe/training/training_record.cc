@@ -287,6 +287,7 @@ void TrainingRecord::note_failure(std::string_view words) {
   const std::lock_guard lock(mutex_);
   std::array<std::uint64_t, TrainingPage::kFailureBytes / 8> failure{};
   put_text(failure, beginning_of(words, TrainingPage::kFailureBytes));
+  store_word(page_->failed_at_ns, static_cast<std::uint64_t>(monotonic_ns()));
   store_all(page_->failure, failure);
 }
 

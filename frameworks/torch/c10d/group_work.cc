@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/config.h"
 #include "core/base/error.h"
 #include "frameworks/torch/c10d/future_completer.h"
 #include "frameworks/torch/c10d/operations/training_marks.h"
@@ -20,6 +21,20 @@ using c10::ivalue::Future;
 
 // "all_reduce" of "rueda:all_reduce".
 std::string_view operation_in(std::string_view title) { return title.substr(title.find(':') + 1); }
+
+// Of an operation of all ranks. Rank 0 asks them after the time of the stall check, and waits for answers.
+std::string how_ranks_are_named(Duration limit) {
+  constexpr Duration kForAnswers = std::chrono::milliseconds(1500);
+  static const Config config = config_from_environment();
+  if (config.stall_check_disable)
+    return "Some rank has not called it; unset RUEDA_STALL_CHECK_DISABLE, and rank 0 names the ranks.";
+  const Duration told = from_seconds(config.stall_check_time) + kForAnswers;
+  if (limit >= told) return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks.";
+  return fmt::format(
+      "Some rank has not called it; a line 'stalled' of rank 0 names the ranks where the timeout is {:g} s "
+      "or more (RUEDA_STALL_CHECK_TIME is {:g}).",
+      std::chrono::duration<double>(told).count(), config.stall_check_time);
+}
 
 }  // namespace
 
@@ -166,13 +181,13 @@ void GroupWork::settle_with(const std::function<void()>& outcome) {
   complete_future();
 }
 
-std::string GroupWork::who_is_missing() const {
+std::string GroupWork::who_is_missing(Duration limit) const {
   if (call_.type == c10d::OpType::SEND)
     return fmt::format("Rank {} has not called recv with that tag.", call_.destination);
   if (call_.type == c10d::OpType::RECV)
     return fmt::format("Rank {} has not called send with that tag.", call_.source);
   if (call_.type == c10d::OpType::RECVANYSOURCE) return "No rank has called send with that tag.";
-  return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks.";
+  return how_ranks_are_named(limit);
 }
 
 void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
@@ -181,7 +196,7 @@ void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
       DistBackendError,
       words(fmt::format("Timed out after {} ms. {} If ranks are slow, give init_process_group() or "
                         "new_group() a longer timeout.",
-                        limit.count(), who_is_missing())));
+                        limit.count(), who_is_missing(limit))));
 }
 
 std::string GroupWork::remedy_for(const Error& error) const {

@@ -99,7 +99,7 @@ class GroupWork final : public c10d::Work {
   void complete(c10::ivalue::Future& future);
   [[noreturn]] void throw_timed_out(std::chrono::milliseconds limit) const;
   std::string words(const std::string& what) const;
-  std::string who_is_missing() const;
+  std::string who_is_missing(Duration limit) const;
   std::exception_ptr failure() const;  // once it is settled
 
   GroupCall call_;

@@ -117,6 +117,7 @@ Works ProcessGroup::allreduce(Tensors& tensors, const c10d::AllreduceOptions& op
   call.outputs = tensors;
   call.show(tensors);
   Submission submission = allreduce_of(tensor, tensor, options.reduceOp, size_, call);
+  sign_pairs(submission.request, tensor);
   return operations_.begin(std::move(call), std::move(submission));
 }
 
@@ -127,8 +128,10 @@ Works ProcessGroup::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceC
   call.outputs = tensors;
   call.show(tensors);
   OperationOrder::Submissions group;
-  for (const at::Tensor& tensor : tensors)
+  for (const at::Tensor& tensor : tensors) {
     group.push_back(allreduce_of(tensor, tensor, options.reduceOp, size_, call));
+    sign_pairs(group.back().request, tensor);
+  }
   return operations_.begin(std::move(call), std::move(group));
 }
 

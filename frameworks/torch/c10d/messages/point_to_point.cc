@@ -73,9 +73,9 @@ void PointToPoint::search_all() {
   const auto pause = several_hosts_ ? kOfStore : kOfMemory;
   std::unique_lock lock(mutex_);
   while (state_ == State::open) {
-    const Status of_store = several_hosts_ ? look_elsewhere(lock) : Status();
-    search_once();
-    if (!of_store.ok()) fail_searches(of_store);
+    Status of_store = several_hosts_ ? look_elsewhere(lock) : Status();
+    search_once(of_store);
+    if (!of_store.ok()) fail_searches(failure_behind(of_store, lock));
     if (const Status failure = group_.failure(); !failure.ok()) fail_searches(failure);
     if (searches_.empty()) {
       changed_.wait(lock, [&] { return state_ != State::open || !searches_.empty(); });
@@ -89,11 +89,11 @@ void PointToPoint::search_all() {
 }
 
 // A message that comes meanwhile is for the first receive of its tag, which has been looked at already.
-void PointToPoint::search_once() {
+void PointToPoint::search_once(Status& of_store) {
   std::set<int> without;
   std::erase_if(searches_, [&](Search& each) {
     if (without.contains(each.tag)) return false;
-    const bool ends = find_source(each);
+    const bool ends = find_source(each, of_store);
     if (!ends) without.insert(each.tag);
     return ends;
   });
@@ -117,8 +117,18 @@ void PointToPoint::fail_searches(const Status& why) {
   searches_.clear();
 }
 
+// The store goes with the rank that has it. That rank may have heard of a loss sooner than this one.
+Status PointToPoint::failure_behind(const Status& of_store, std::unique_lock<std::mutex>& lock) {
+  constexpr std::chrono::milliseconds kForLoss{500}, kBetweenLooks{5};
+  const Time until = clock_now() + kForLoss;
+  while (state_ == State::open && group_.failure().ok() && clock_now() < until)
+    changed_.wait_for(lock, kBetweenLooks);
+  const Status failure = group_.failure();
+  return failure.ok() ? of_store : failure;
+}
+
 // Returns false if the search has to go on. It fails only if no rank that can be asked has sent.
-bool PointToPoint::find_source(Search& search) {
+bool PointToPoint::find_source(Search& search, Status& of_store) {
   Status failure;
   for (int from = 0; from < size_; ++from) {
     if (from == rank_) continue;
@@ -130,8 +140,8 @@ bool PointToPoint::find_source(Search& search) {
       return true;
     } catch (const Error& error) {
       failure = {error.code(), error.what()};
-    } catch (const std::exception& error) {  // of the store
-      failure = Status::backend_error(error.what());
+    } catch (const std::exception& error) {
+      of_store = Status::backend_error(error.what());
     }
   }
   if (!failure.ok()) search.handle->fail(failure);

@@ -65,8 +65,11 @@ class PointToPoint {
   void connect();
   RankPair& pair_with(int peer, Duration start_timeout);
   void search_all();
-  void search_once();
-  bool find_source(Search& search);
+  // `of_store`: why the store cannot be asked; left alone where it can.
+  void search_once(Status& of_store);
+  bool find_source(Search& search, Status& of_store);
+  // Waits a moment for the loss of a rank.
+  Status failure_behind(const Status& of_store, std::unique_lock<std::mutex>& lock);
   Status look_elsewhere(std::unique_lock<std::mutex>& lock);
   void fail_searches(const Status& why);
 

@@ -18,8 +18,9 @@ namespace rueda {
 namespace {
 
 // A signature has a byte each for the operation, the type and the reduction, each number plus 1, so that 0
-// says nothing; and 32 bits for sizes.
-constexpr int kType = 8, kReduction = 16, kSizes = 32;
+// says nothing; a byte that is not 0 for pairs of real numbers; and 32 bits for sizes.
+constexpr int kType = 8, kReduction = 16, kPairs = 24, kSizes = 32;
+static_assert(kSignatureNotes == std::uint64_t{0xff} << kPairs);
 
 // In the order of c10d::OpType.
 constexpr std::array<std::string_view, 19> kOperations{"broadcast",
@@ -67,10 +68,15 @@ std::string operation_of(const Request& request, bool reduces) {
 // As the program knows it: complex numbers are no pairs, and elements no bytes.
 Shape shape_of(const Request& request, at::ScalarType type) {
   std::vector<std::int64_t> shape(request.shape.begin(), request.shape.end());
-  if (traits(request.operation).reduces) {
-    if (at::isComplexType(type) && !shape.empty()) shape.pop_back();
+  const bool reduces = traits(request.operation).reduces, complex = at::isComplexType(type);
+  if (reduces && request.operation != Operation::reducescatter) {
+    if (complex && !shape.empty()) shape.pop_back();
+  } else if (reduces) {
+    if (complex) shape.front() /= 2;
   } else if (request.dtype == DataType::uint8 && shape.size() == 1) {
     shape.front() /= static_cast<std::int64_t>(c10::elementSize(type));
+  } else if (complex && shape.size() == 1) {
+    shape.front() /= 2;
   }
   return Shape(shape);
 }
@@ -104,6 +110,13 @@ void sign(Request& request, const c10d::ReduceOp& op) {
   sign(request, kReduction, static_cast<std::size_t>(op.op_));
 }
 
+void sign_pairs(Request& request, const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  const bool may_be = at::isFloatingType(type) && tensor.dim() > 0 && tensor.size(-1) == 2;
+  if (may_be && tensor.is_view() && at::isComplexType(tensor._base().scalar_type()))
+    request.signature |= std::uint64_t{1} << kPairs;
+}
+
 void sign_sizes(Request& request, std::span<const std::int64_t> sizes) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
   std::uint64_t hash = (sizes.size() + 1) * kOdd;
@@ -127,7 +140,9 @@ CallInWords call_of(const Request& request) {
   if (reduction >= 0 && reduction < static_cast<int>(kReductions.size()))
     call.reduction = kReductions[static_cast<std::size_t>(reduction)];
   if (type < 0 || type >= static_cast<int>(at::ScalarType::Undefined)) return call;
-  const auto scalar = static_cast<at::ScalarType>(type);
+  const bool is_pairs = (request.signature & kSignatureNotes) != 0;
+  const auto scalar =
+      is_pairs ? at::toComplexType(static_cast<at::ScalarType>(type)) : static_cast<at::ScalarType>(type);
   call.type = name_of(scalar);
   call.shape = words_of_shape(request, scalar);
   return call;

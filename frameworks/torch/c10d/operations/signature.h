@@ -18,6 +18,9 @@ namespace rueda {
 void sign(Request& request, c10d::OpType operation);
 void sign(Request& request, at::ScalarType type);
 void sign(Request& request, const c10d::ReduceOp& op);
+// Of a tensor that torch has made from a complex one, as pairs of real numbers. Only words tell of it:
+// another rank may have made the pairs itself.
+void sign_pairs(Request& request, const at::Tensor& tensor);
 // Of tensors that all ranks know: their elements.
 void sign_sizes(Request& request, std::span<const std::int64_t> sizes);
 void sign_sizes(Request& request, std::span<const at::Tensor> tensors);

@@ -44,9 +44,11 @@ Submission moving(Operation operation, const at::Tensor& input, const at::Tensor
   submission.request.operation = operation;
   submission.request.dtype = dtype;
   submission.request.shape = submission.input.shape;
-  sign(submission.request, input.defined() ? input.scalar_type() : output.scalar_type());
+  const at::Tensor& shown = input.defined() ? input : output;
+  sign(submission.request, shown.scalar_type());
+  sign_pairs(submission.request, shown);
   submission.owner = std::make_shared<Both>(input, output);
-  set_device(submission, input.defined() ? input : output);
+  set_device(submission, shown);
   return submission;
 }
 

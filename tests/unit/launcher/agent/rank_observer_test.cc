@@ -42,6 +42,18 @@ std::vector<agents::Observed> all_of(RankObserver& observer) {
   return all;
 }
 
+TEST(RankObserver, AFailureOfLongAgoIsNotRecent) {
+  TrainingRecord record;
+  RankObserver observer(3);
+  EXPECT_EQ(observer.recent_failure(RankObserver::Time::clock::now()), "") << "there is no page";
+  observer.use(*SealedMemory::map(copy_of(record.descriptor()), sizeof(TrainingPage)));
+  EXPECT_EQ(observer.recent_failure(RankObserver::Time::clock::now()), "");
+  record.note_failure("rank 1 shut down without it");
+  const auto now = RankObserver::Time::clock::now();
+  EXPECT_EQ(observer.recent_failure(now + 1s), "rank 1 shut down without it");
+  EXPECT_EQ(observer.recent_failure(now + 40s), "") << "the rank has gone on since";
+}
+
 TEST(RankObserver, TellsHistoryOnceInBoundedMessages) {
   TrainingRecord record;
   for (int step = 0; step < 500; ++step) {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "launcher/supervisor/job_record.h"
 
@@ -112,6 +113,18 @@ TEST(JobRecord, FirstFailureAndItsWords) {
             "rank 2 (process 12 on other) was killed by signal 9 (Killed): its agent (process 21) has gone, "
             "and with it the rank");
   EXPECT_TRUE(job.all_ended());
+}
+
+TEST(JobRecord, WhatHadFailedInARankBeforeItsEnd) {
+  JobRecord job = job_of_three();
+  job.note_start({0, 10, ""});
+  job.note_start({1, 11, ""});
+  EXPECT_EQ(job.failure_of(0), "") << "it runs";
+  job.note_end({.rank = 0, .status = W_EXITCODE(1, 0), .failure = "rank 1 shut\x1b[2J down"});
+  job.note_end({.rank = 1, .status = W_EXITCODE(1, 0)});
+  EXPECT_EQ(job.failure_of(0), "rank 1 shut?[2J down") << "it comes from another process";
+  EXPECT_EQ(job.failure_of(1), "");
+  EXPECT_EQ(job.words_for(0), "rank 0 (process 10 on node) ended with status 1");
 }
 
 TEST(JobRecord, EndsThatAreNoFailures) {
