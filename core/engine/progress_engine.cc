@@ -373,13 +373,14 @@ StallInspector::OwnState ProgressEngine::own_state(const Asked& asked) const {
   const std::string first = pending_.first_of_group(key);
   std::string words = first.empty() ? shared_.observer.recorder().summary()
                                     : fmt::format("has it in flight in the group of '{}'", first);
-  if (const std::string pause = TrainingRecord::of_process().pause_in_words(); !pause.empty())
-    words += fmt::format(": {}", pause);
+  TrainingRecord& record = TrainingRecord::of_process();
+  if (const std::string pause = record.pause_in_words(); !pause.empty()) words += fmt::format(": {}", pause);
   const bool waiting = pending_.contains(key) && first.empty();
   return {true,
           waiting || pending_.joined(key.process_set),
           {},
-          fmt::format("{}: {}", job_.process_of(components_.rank), words)};
+          fmt::format("{}: {}", job_.process_of(components_.rank), words),
+          pending_.empty() && record.pauses(components_.config.stall_check_time)};
 }
 
 }  // namespace rueda

@@ -58,16 +58,22 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
 
 // An ordinary end is no news, unless others go on. Then it may be the cause of what happens to them.
 void JobView::tell_early_ends(Time now, bool at_once) {
-  if (facts_.elastic || count(ranks_, RankState::running) == 0) return;
-  if (count(ranks_, RankState::lost) > 0) return;
+  if (count(ranks_, RankState::running) == 0) return;
+  if (!facts_.elastic && count(ranks_, RankState::lost) > 0) return;
   RankSet together;
   Time first = now;
-  const std::string on = fmt::format(", while {} ran on", named(ranks_, RankState::running));
+  const std::string on =
+      fmt::format(", while {} ran on", facts_.elastic ? "others" : named(ranks_, RankState::running));
   for (auto& [number, rank] : ranks_) {
     if (rank.state != RankState::ended || rank.end_is_told || (!at_once && now < rank.ended_at + kOneEnd))
       continue;
     rank.end_is_told = true;
     rank.words += on;
+    if (facts_.elastic) {
+      note_event("left", number, rank.words, rank.ended_at);
+      news_.job = true;
+      continue;
+    }
     together.add(number, number + 1);
     first = std::min(first, rank.ended_at);
   }
@@ -92,7 +98,10 @@ void JobView::generation(std::uint64_t number, const std::set<int>& members, Tim
     analysed_ = {.waits = times_.completed()};
     news_.analysis = true;
     pace_ = {};
-    for (auto& [number, rank] : ranks_) rank.stalled_at.reset();
+    for (auto& [number, rank] : ranks_) {
+      rank.stalled_at.reset();
+      rank.failed_at = {};
+    }
   }
   const std::set<int> before = std::exchange(membership_.members, members);
   membership_.generation = number;

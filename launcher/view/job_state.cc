@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr auto kBeforeLoss = std::chrono::seconds(30);  // a failure or an end then may be its cause
+constexpr auto kFailureIsNews = std::chrono::seconds(10);
 
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
@@ -54,6 +55,15 @@ std::size_t count(const std::map<int, RankView>& ranks, RankState state) {
 
 bool all_over(const std::map<int, RankView>& ranks) {
   return !ranks.empty() && count(ranks, RankState::ended) + count(ranks, RankState::lost) == ranks.size();
+}
+
+std::string present_failure(const std::map<int, RankView>& ranks, RankView::Time now) {
+  const RankView* first = nullptr;
+  for (const auto& [number, rank] : ranks)
+    if (!rank.observed.failure.empty() && rank.observed.step == rank.failed_step &&
+        now < rank.failed_at + kFailureIsNews && (first == nullptr || rank.failed_at < first->failed_at))
+      first = &rank;
+  return first == nullptr ? "" : first->observed.failure;
 }
 
 std::string oldest_stall(const std::map<int, RankView>& ranks) {

@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/observe/training/usual_pauses.h"
 #include "launcher/protocol/observation.h"
 #include "launcher/view/lateness.h"
 #include "launcher/view/plan_view.h"
@@ -43,9 +44,11 @@ struct RankView {
   agents::Observed observed;        // the last one, without its history
   std::int64_t phase_since_ns = 0;  // on rank 0's clock
   Time failed_at{};                 // its last failure was heard
+  std::uint64_t failed_step = 0;    // so many steps had ended then
   std::optional<Time> stalled_at;   // its words of a stall were heard; nothing: there are none
   bool stall_is_told = false;       // as an event
   OpenSpan told;
+  UsualPauses pauses;
   RankPlans plans;
 };
 
@@ -79,6 +82,9 @@ std::size_t count(const std::map<int, RankView>& ranks, RankState state);
 // None of them is starting or running.
 bool all_over(const std::map<int, RankView>& ranks);
 
+// The words of the failure that has been heard first, for some seconds while that rank ends no step; empty:
+// there is none.
+std::string present_failure(const std::map<int, RankView>& ranks, RankView::Time now);
 // The words of the stall that has been heard first; empty: there is none.
 std::string oldest_stall(const std::map<int, RankView>& ranks);
 // The ranks in that state: "ranks 0, 2".

@@ -89,7 +89,10 @@ void JobView::hear_words(const agents::Observed& news, Time now) {
   if (!news.failure.empty() && std::ranges::none_of(ranks_, told))
     note_event("error", news.rank, news.failure, now);
   RankView& rank = ranks_.at(news.rank);
-  if (news.failure != rank.observed.failure) rank.failed_at = now;
+  if (news.failure != rank.observed.failure) {
+    rank.failed_at = now;
+    rank.failed_step = news.step;
+  }
   if (news.stall == rank.observed.stall) return;
   rank.stalled_at = news.stall.empty() ? std::nullopt : std::optional(now);
   rank.stall_is_told = false;
@@ -101,7 +104,7 @@ void JobView::hear_spans(int rank, const agents::Observed& news, Time now) {
   const bool is_present = is_in_generation(rank, news);
   for (const agents::Observed::Span& span : news.spans) {
     if (!is_sane(span)) continue;
-    analysed_.pauses.add(span.phase, static_cast<double>(span.end_ns - span.begin_ns) * 1e-9);
+    ranks_.at(rank).pauses.add(span.phase, static_cast<double>(span.end_ns - span.begin_ns) * 1e-9);
     const RankSpan own{span.phase, span.step, clock_.common_time(host, span.begin_ns, news.clock_offset_ns),
                        clock_.common_time(host, span.end_ns, news.clock_offset_ns)};
     if (!is_present || span.begin_ns < news.generation_since_ns) {
@@ -193,16 +196,19 @@ std::vector<PresentPhase> JobView::present_phases(Time now) const {
   std::vector<PresentPhase> list;
   for (const auto& [number, rank] : ranks_)
     if (const std::optional<double> seconds = phase_seconds(rank, now); seconds && rank_of(number) >= 0)
-      list.push_back({number, rank.observed.phase, rank.observed.step, *seconds});
+      list.push_back({number, rank.observed.phase, rank.observed.step, *seconds, rank.pauses});
   return list;
 }
 
 // By the phases of the ranks, or by the words of one that has asked all of them. While all that are waited
 // for evaluate or save, neither is a stall; and words of it may come a moment late.
 void JobView::look_for_stall(Time now) {
-  const std::optional<Standstill> still =
-      standstill_of(present_phases(now), line_.progress.step_ms, !facts_.elastic, analysed_.pauses);
+  std::optional<Standstill> still =
+      standstill_of(present_phases(now), line_.progress.step_ms, !facts_.elastic);
+  const std::chrono::duration<double> since_pause = now - analysed_.paused_at;
   if (still && still->is_pause && !still->is_stall) analysed_.paused_at = now;
+  if (still && !still->is_pause && since_pause.count() < stalled_wait(line_.progress.step_ms))
+    still->is_stall = false;
   const bool may_tell = now > analysed_.paused_at + kAfterPause;
   line_.stall = may_tell ? oldest_stall(ranks_) : "";
   for (auto& [number, rank] : ranks_) {
@@ -289,6 +295,11 @@ void JobView::settle_line(Time now) {
 
 void JobView::settle_running(Time now) {
   line_.state = LineState::running;
+  if (std::string failure = present_failure(ranks_, now); !failure.empty()) {
+    line_.state = LineState::failed;
+    line_.words = std::move(failure);
+    return;
+  }
   if (!line_.has_steps) {
     const std::size_t running = count(ranks_, RankState::running);
     line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");

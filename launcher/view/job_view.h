@@ -91,7 +91,6 @@ class JobView {
     WhatIfs what_ifs;
     Stragglers stragglers;
     bool stall_is_told = false;
-    UsualPauses pauses;
     Time paused_at{};  // ranks have waited for one that evaluates or saves
   };
 

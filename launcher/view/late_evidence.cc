@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/median.h"
+
 namespace rueda {
 namespace {
 
@@ -25,6 +27,15 @@ constexpr std::size_t kLeastRise = 3, kSeldom = 20;
 constexpr std::int64_t kLeastRiseTime = 1'000'000'000;
 constexpr std::size_t kLonger = 4;           // than spells before
 constexpr double kClear = 1.5, kNearly = 4;  // times less: delays that are as high, and part of a spell
+// Rare pauses: so many times as long as any other delay; a chance that is small enough for them; and from one
+// to the next, in means of that time.
+constexpr double kFar = 4, kSureOfPauses = 6.2, kLastPause = 3;
+constexpr std::size_t kLeastPauses = 6;
+constexpr double kLeastPause = 100;  // ms: machines have shorter ones of their own
+// A rank that is slow from the start: looked for in so many Delays. They are about as long as each other, and
+// this part of a step at least. Of those before, one in five may be as long.
+constexpr std::size_t kMostFromStart = 40, kOneIn = 5;
+constexpr double kAlike = 2, kLeastPart = 0.1;
 constexpr double kNoCap = std::numeric_limits<double>::max();
 
 // Half of all delays are smaller.
@@ -120,12 +131,21 @@ void for_each_rise(std::span<const double> values, double cap,
   }
 }
 
-// The delay of the latest rank at one time, 0 at least.
-double greatest_of(const Delays& delays) {
-  double greatest = 0;
-  for (const double delay : delays.sum)
-    if (delay > greatest) greatest = delay;
-  return greatest;
+// The latest rank at one time.
+struct Latest {
+  std::size_t rank = 0;
+  double delay = 0;  // at least
+};
+
+std::vector<Latest> latest_of(std::span<const Delays> delays) {
+  std::vector<Latest> all;
+  all.reserve(delays.size());
+  for (const Delays& each : delays) {
+    Latest& latest = all.emplace_back();
+    for (std::size_t rank = 0; rank < each.sum.size(); ++rank)
+      if (each.sum[rank] > latest.delay) latest = {rank, each.sum[rank]};
+  }
+  return all;
 }
 
 // The logarithm of the number of ways to choose some of all.
@@ -135,11 +155,11 @@ double log_choices(std::size_t all, std::size_t some) {
 }
 
 // Returns true if chance does not explain so many delays of `least` and more after those before.
-bool is_beyond(std::span<const double> before, std::size_t length, double least, std::size_t ranks) {
+bool is_beyond(std::span<const Latest> before, std::size_t length, double least, std::size_t ranks) {
   std::size_t as_high = 0, run = 0, longest = 0;
-  for (const double delay : before) {
-    if (delay >= least / kClear) ++as_high;
-    run = delay >= least / kNearly ? run + 1 : 0;
+  for (const Latest& latest : before) {
+    if (latest.delay >= least / kClear) ++as_high;
+    run = latest.delay >= least / kNearly ? run + 1 : 0;
     longest = std::max(longest, run);
   }
   const double power = log_choices(before.size() + length, length) - log_choices(length + as_high, length);
@@ -148,7 +168,7 @@ bool is_beyond(std::span<const double> before, std::size_t length, double least,
 }
 
 // The length of its spell at the end of all; 0: none that shows anything.
-std::size_t spell_of(std::size_t rank, std::span<const Delays> delays, std::span<const double> greatest) {
+std::size_t spell_of(std::size_t rank, std::span<const Delays> delays, std::span<const Latest> latest) {
   double least = kNoCap;
   std::size_t length = 0;
   for (const std::size_t tried : kSpells) {
@@ -159,20 +179,107 @@ std::size_t spell_of(std::size_t rank, std::span<const Delays> delays, std::span
       least = std::min(least, delay);
     }
     if (delays.back().at_ns - delays[delays.size() - length].at_ns < kLeastSpell) continue;
-    const auto before = greatest.first(greatest.size() - length);
+    const auto before = latest.first(latest.size() - length);
     if (is_beyond(before.last(std::min(before.size(), kMostBefore)), length, least, delays.back().sum.size()))
       return length;
   }
   return 0;
 }
 
-// Finds those whose delays have been far beyond all before for a while.
-void find_spells(std::vector<std::optional<Evidence>>& found, std::span<const Delays> delays) {
-  std::vector<double> greatest;
-  greatest.reserve(delays.size());
-  for (const Delays& each : delays) greatest.push_back(greatest_of(each));
+// The same of one that goes back to the first steps, or nearly: chance has nothing like it, as long as single
+// steps are alike.
+std::size_t spell_from_start(std::size_t rank, std::span<const Delays> delays,
+                             std::span<const Latest> latest) {
+  if (delays.size() > kMostFromStart || delays.size() < kSpells.front()) return 0;
+  std::vector<double> last;
+  for (const Delays& each : delays.last(kSpells.front()))
+    last.push_back(std::isnan(each.sum[rank]) ? 0 : each.sum[rank]);
+  const double middle = median_of(std::move(last));
+  std::size_t length = 0;
+  while (length < delays.size()) {
+    const double delay = delays[delays.size() - 1 - length].sum[rank];
+    if (!(delay >= middle / kAlike && delay <= middle * kAlike)) break;
+    ++length;
+  }
+  if (length < kSpells.front()) return 0;
+  const std::int64_t took = delays.back().at_ns - delays[delays.size() - length].at_ns;
+  const double step = static_cast<double>(took) * kMilli / static_cast<double>(length - 1);
+  if (took < kLeastSpell || middle < kLeastPart * step) return 0;
+  const auto before = latest.first(latest.size() - length);
+  const auto as_high = static_cast<std::size_t>(
+      std::ranges::count_if(before, [&](const Latest& each) { return each.delay >= middle / kNearly; }));
+  return as_high <= before.size() / kOneIn ? length : 0;
+}
+
+// Delays one after another are one pause.
+struct Pauses {
+  std::size_t all = 0, own = 0;
+  std::size_t first = 0, last = 0;  // of its own
+
+  Pauses(std::size_t rank, std::span<const Latest> latest, double least) {
+    bool goes_on = false;
+    for (std::size_t i = 0; i < latest.size(); ++i) {
+      const bool is_pause = latest[i].delay >= least;
+      const bool begins = is_pause && !(goes_on && latest[i - 1].rank == latest[i].rank);
+      goes_on = is_pause;
+      if (begins) ++all;
+      if (!is_pause || latest[i].rank != rank) continue;
+      last = i;
+      if (begins && own++ == 0) first = i;
+    }
+  }
+
+  // The chance that some rank has so many of all is e to minus this power.
+  double power(std::size_t ranks) const {
+    const double share = 1 / static_cast<double>(ranks);
+    double chance = 0;
+    for (std::size_t count = own; count <= all; ++count)
+      chance += std::exp(log_choices(all, count) + static_cast<double>(count) * std::log(share) +
+                         static_cast<double>(all - count) * std::log1p(-share));
+    return -std::log(chance * static_cast<double>(ranks));
+  }
+
+  bool go_on(std::size_t delays) const {
+    return static_cast<double>((delays - 1 - last) * (own - 1)) <=
+           kLastPause * static_cast<double>(last - first);
+  }
+};
+
+// Delays that are far beyond the next smaller one.
+std::vector<double> limits_of_pauses(std::span<const Latest> latest, std::size_t ranks) {
+  const double least = ranks == 2 ? kLeastPause / 2 : kLeastPause;  // their median is half way
+  std::vector<double> sizes, limits;
+  for (const Latest& each : latest) sizes.push_back(each.delay);
+  std::ranges::sort(sizes);
+  for (std::size_t i = 1; i < sizes.size(); ++i)
+    if (sizes[i] >= least && sizes[i] >= kFar * sizes[i - 1]) limits.push_back(sizes[i]);
+  return limits;
+}
+
+// The rank that has nearly all of the delays that are far beyond the others.
+std::optional<std::size_t> rank_with_pauses(std::span<const Latest> latest, std::size_t ranks) {
+  for (const double least : limits_of_pauses(latest, ranks)) {
+    std::vector<std::size_t> counts(ranks);
+    for (const Latest& each : latest)
+      if (each.delay >= least) ++counts[each.rank];
+    const auto most = static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin());
+    if (counts[most] < kLeastPauses) continue;
+    const Pauses pauses(most, latest, least);
+    if (pauses.own >= kLeastPauses && pauses.power(ranks) >= kSureOfPauses && pauses.go_on(latest.size()))
+      return most;
+  }
+  return std::nullopt;
+}
+
+// Finds those whose delays have been far beyond all before for a while, and those with rare pauses.
+void find_more(std::vector<std::optional<Evidence>>& found, std::span<const Delays> delays) {
+  const std::vector<Latest> latest = latest_of(delays);
+  const std::optional<std::size_t> pausing = rank_with_pauses(latest, found.size());
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
-    const std::size_t length = found[rank] ? 0 : spell_of(rank, delays, greatest);
+    if (found[rank]) continue;
+    std::size_t length = spell_of(rank, delays, latest);
+    if (length == 0) length = spell_from_start(rank, delays, latest);
+    if (length == 0 && pausing == rank) length = delays.size();
     if (length > 0) found[rank] = {delays.size() - length, high_delay(delays.last(length), rank)};
   }
 }
@@ -228,7 +335,7 @@ std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& dela
       }
     }
   }
-  find_spells(found, delays);
+  find_more(found, delays);
   return found;
 }
 

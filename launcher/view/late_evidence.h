@@ -38,7 +38,11 @@ struct Evidence {
 //
 // Of long steps a spell is enough: at least eight Delays of one rank in a row, for 3 s, beyond all but a few
 // of the 200 before. If moments are alike, chance has so many high ones at the end as seldom. Moments of a
-// busy machine are alike in spells only: this one has to be four times as long as any before.
+// busy machine are alike in spells only: this one has to be four times as long as any before. At the start
+// there are no such steps: then eight are enough if they are alike, and 10 % of a step.
+//
+// Rare pauses count by their number: six at least, of 0.1 s and more. If they are four times as long as any
+// other delay, chance gives nearly all of them to one rank less than once in 500 times.
 std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
                                                  std::span<const std::size_t> begins);
 

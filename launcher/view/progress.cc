@@ -18,7 +18,6 @@ constexpr double kNotable = 0.01;  // of a step: waits below are not told
 constexpr double kMissed = 0.5, kMissedSteps = 3, kMissedPart = 0.5, kMissedBehind = 10;
 constexpr double kStall = 5, kStallSteps = 10, kStallBehind = 60;
 constexpr double kMissedBeforeSteps = 2, kStallBeforeSteps = 30;
-constexpr double kLongestPause = 60, kUsualPauses = 10;  // seconds; times the usual length
 constexpr std::size_t kHeldSteps = 10;
 constexpr double kDay = 86'400;
 constexpr double kFarthest = 250e9;  // seconds: years of four digits
@@ -124,18 +123,6 @@ double Pace::step_ms() const {
   return static_cast<double>(last.at_ns - first.at_ns) * 1e-6 / static_cast<double>(last.step - first.step);
 }
 
-void UsualPauses::add(Phase phase, double seconds) {
-  if (!is_pause(phase)) return;
-  Sum& sum = sums_[static_cast<std::size_t>(phase)];
-  ++sum.count;
-  sum.seconds += seconds;
-}
-
-double UsualPauses::limit(Phase phase) const {
-  const Sum& sum = sums_[static_cast<std::size_t>(phase)];
-  return sum.count == 0 ? kLongestPause : std::max(kLongestPause, kUsualPauses * sum.seconds / sum.count);
-}
-
 double notable_wait(double step_ms) {
   const double step = step_ms * 1e-3;
   if (step <= 0) return kMissedBeforeSteps;
@@ -149,7 +136,7 @@ double stalled_wait(double step_ms) {
 }
 
 std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, double step_ms,
-                                        bool counts_alike, const UsualPauses& pauses) {
+                                        bool counts_alike) {
   Standstill still;
   for (const PresentPhase& rank : ranks)
     if (rank.phase == Phase::wait) still.seconds = std::max(still.seconds, rank.seconds);
@@ -157,7 +144,7 @@ std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, dou
   if (const auto pausing = pausing_rank(ranks); pausing && !has_other_culprit(ranks, step_ms)) {
     still.culprit = pausing;
     still.is_pause = true;
-    still.is_stall = pausing->seconds >= pauses.limit(pausing->phase);
+    still.is_stall = pausing->seconds >= pausing->pauses.limit(pausing->phase);
     return still;
   }
   still.is_stall = still.seconds >= stalled_wait(step_ms);
@@ -166,8 +153,8 @@ std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, dou
 }
 
 std::string name_of(LineState state) {
-  constexpr std::array<std::string_view, 6> kNames{"starting", "running", "waiting",
-                                                   "stalled",  "ended",   "lost"};
+  constexpr std::array<std::string_view, 7> kNames{"starting", "running", "waiting", "stalled",
+                                                   "failed",   "ended",   "lost"};
   return std::string(kNames[static_cast<std::size_t>(state)]);
 }
 

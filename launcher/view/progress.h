@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/observe/training/usual_pauses.h"
 #include "launcher/view/slow_cards.h"
 #include "launcher/view/step_times.h"
 
@@ -36,29 +37,13 @@ class Pace {
   std::optional<double> held_ms_;
 };
 
-// Purpose: how long evaluations and checkpoints take in this job. Pure. Owned by the main thread of the
-// supervisor.
-class UsualPauses {
- public:
-  // One has ended. Other phases do not count.
-  void add(Phase phase, double seconds);
-  // Seconds. One that takes longer is a stall.
-  double limit(Phase phase) const;
-
- private:
-  struct Sum {
-    int count = 0;
-    double seconds = 0;
-  };
-  std::array<Sum, kPhaseCount> sums_{};
-};
-
 // A rank that runs, and what it does.
 struct PresentPhase {
   int rank = 0;
   Phase phase = Phase::other;
   std::uint64_t step = 0;
   double seconds = 0;  // so long
+  UsualPauses pauses{};
 };
 
 // Ranks wait, and no step ends.
@@ -77,7 +62,7 @@ double stalled_wait(double step_ms);
 // Nothing where all go on, and where no rank waits long. Others may wait for ranks that evaluate or save:
 // that is a stall only beyond its own limit. `counts_alike`: all ranks have counted the same steps. Pure.
 std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, double step_ms,
-                                        bool counts_alike, const UsualPauses& pauses = {});
+                                        bool counts_alike);
 
 // Numbers as the page shows them.
 struct Progress {
@@ -98,8 +83,9 @@ struct Culprit {
   double late_ms = 0;  // of a step
 };
 
-// `waiting`: a step takes long, as some rank does not come. After a while that is a stall.
-enum class LineState { starting, running, waiting, stalled, ended, lost };
+// `waiting`: a step takes long, as some rank does not come. After a while that is a stall. `failed`: an
+// operation has, and no step has ended since.
+enum class LineState { starting, running, waiting, stalled, failed, ended, lost };
 
 struct LineFacts {
   LineState state = LineState::starting;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 namespace rueda {
@@ -11,6 +12,14 @@ namespace {
 constexpr std::size_t kMostPoints = 2048;
 constexpr std::size_t kMostTags = 256;
 constexpr auto kUntilRank0 = std::chrono::seconds(2);
+
+// As the name of another rank's curve does: "loss (rank 1)".
+bool ends_with_rank(std::string_view tag) {
+  constexpr std::string_view kRank = " (rank ";
+  const std::size_t at = tag.rfind(kRank);
+  return at != std::string_view::npos && tag.ends_with(')') &&
+         tag.find_first_not_of("0123456789", at + kRank.size()) == tag.size() - 1;
+}
 
 nlohmann::json as_json(const std::vector<ScalarCurves::Point>& points) {
   nlohmann::json list = nlohmann::json::array();
@@ -54,7 +63,7 @@ void ScalarCurves::note_end(int rank) {
 }
 
 std::string ScalarCurves::name_of(const std::string& tag, const Curve& curve) {
-  return curve.rank == 0 ? tag : fmt::format("{} (rank {})", tag, curve.rank);
+  return curve.rank == 0 && !ends_with_rank(tag) ? tag : fmt::format("{} (rank {})", tag, curve.rank);
 }
 
 nlohmann::json ScalarCurves::take_new(Time now) {

@@ -26,7 +26,7 @@ class ScalarCurves {
   void note_end(int rank);
 
   // {"tag": [[step, value], ...]}: the points since the last call. A tag of another rank than 0 carries the
-  // rank, and waits a moment for rank 0's.
+  // rank, and waits a moment for rank 0's. A tag of rank 0 that looks like one of these carries it, too.
   nlohmann::json take_new(Time now);
   nlohmann::json all() const;
   struct LastValue {

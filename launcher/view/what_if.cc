@@ -2,6 +2,7 @@
 #include "launcher/view/what_if.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -16,7 +17,9 @@ constexpr std::size_t kLeastSteps = 5, kMostSteps = 500;
 constexpr std::size_t kMostUsualParts = 1 << 14, kLeastUsual = 10,
                       kMostUsual = 100;   // of these and of steps a median is taken
 constexpr std::size_t kLeastBefore = 20;  // steps before a moment
-constexpr double kLeastShare = 0.5;       // no wait makes work take longer: it is other work
+constexpr double kLeastShare = 0.5;       // no wait makes work take so much longer: it is other work
+constexpr double kSure = 2;               // errors of a difference
+constexpr double kMedianError = 0.93;     // of the distance of the quartiles, for one value
 constexpr int kPunctual = 20;             // calls
 constexpr double kAway = -std::numeric_limits<double>::infinity();
 
@@ -83,6 +86,23 @@ void run(std::vector<Replay>& replays, const std::deque<CommonWait>& waits) {
 
 }  // namespace
 
+// The error of a median follows from the quartiles.
+WhatIfs::Typical WhatIfs::typical_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  const std::size_t count = values.size();
+  const double quartiles = values[3 * count / 4] - values[count / 4];
+  return {median_or_zero(std::move(values)),
+          kMedianError * quartiles / std::sqrt(static_cast<double>(count))};
+}
+
+// 1 if chance explains the difference.
+double WhatIfs::share_of(const Typical& before, const Typical& now) {
+  const double difference = std::abs(before.median - now.median);
+  if (now.median <= 0 || difference < kSure * std::hypot(before.error, now.error)) return 1;
+  return before.median / now.median;
+}
+
 WhatIfs::Usual WhatIfs::usual_of(const std::deque<CommonWait>& waits, std::size_t begin, std::size_t end,
                                  int rank) {
   const std::size_t most = std::clamp(kMostUsualParts / waits.back().parts.size(), kLeastUsual, kMostUsual);
@@ -99,7 +119,7 @@ WhatIfs::Usual WhatIfs::usual_of(const std::deque<CommonWait>& waits, std::size_
     own.push_back(middle_of(std::move(own_times)).median());
     moves.push_back(middle_of(std::move(move_times)).median());
   }
-  return {median_or_zero(std::move(own)), median_or_zero(std::move(moves))};
+  return {typical_of(std::move(own)), typical_of(std::move(moves))};
 }
 
 void WhatIfs::remember(const std::deque<CommonWait>& waits, std::size_t moment, int rank) {
@@ -115,12 +135,13 @@ void WhatIfs::forget(std::span<const LateSince> late) {
   std::erase_if(before_, [](const auto& each) { return each.second.punctual > kPunctual; });
 }
 
-WhatIfs::Usual WhatIfs::share_of_now(const std::deque<CommonWait>& waits, std::size_t first, int rank) const {
+WhatIfs::Share WhatIfs::share_of_now(const std::deque<CommonWait>& waits, std::size_t first, int rank) const {
   const auto found = before_.find(rank);
-  if (found == before_.end()) return {1, 1};
+  if (found == before_.end()) return {};
   const Usual &before = found->second.usual, now = usual_of(waits, first, waits.size(), rank);
-  if (now.own <= 0 || before.own < kLeastShare * now.own) return {1, 1};
-  return {std::min(1.0, before.own / now.own), now.moves > 0 ? std::min(1.0, before.moves / now.moves) : 1};
+  const double own = share_of(before.own, now.own);
+  if (own < kLeastShare || own > 1 / kLeastShare) return {};
+  return {own, share_of(before.moves, now.moves)};
 }
 
 std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::span<const LateSince> late) {
@@ -136,7 +157,7 @@ std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::sp
     const std::size_t first =
         first_of_last_steps(waits, std::clamp(waits.size() - moment, kLeastSteps, most));
     const std::size_t with = of_all_ranks(replays, first);
-    const Usual share = share_of_now(waits, first, each.rank);
+    const Share share = share_of_now(waits, first, each.rank);
     pairs.emplace_back(with, replays.size());
     replays.push_back({.first = first, .without = each.rank, .own = share.own, .moves = share.moves});
   }
@@ -144,7 +165,8 @@ std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::sp
   std::vector<WhatIf> what_ifs;
   for (const auto& [with, without] : pairs) {
     const double before = replays[with].end, after = replays[without].end;
-    what_ifs.push_back({replays[without].without, before > 0 && after > 0 ? 100 * (before / after - 1) : 0});
+    const double faster = before > 0 && after > 0 ? std::max(0.0, before / after - 1) : 0;
+    what_ifs.push_back({replays[without].without, 100 * faster});
   }
   return what_ifs;
 }

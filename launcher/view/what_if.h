@@ -27,7 +27,8 @@ struct LateSince {
 // Purpose: replays the steps since a moment, 5 at least and 500 at most: pauses may be rare. Each rank does
 // its own work, arrives, waits for the last one, and goes on after its moves. A second time nobody waits for
 // the late rank. A long wait makes the work after it slower, as caches and cores cool down. So the second
-// time work and moves take as long as before the moment, if at least 20 steps before have been seen. Pure.
+// time work and moves take as long as before the moment, if at least 20 steps before have been seen, and the
+// difference is beyond chance. Pure.
 // Owned by the main thread of the supervisor.
 class WhatIfs {
  public:
@@ -35,9 +36,15 @@ class WhatIfs {
   std::vector<WhatIf> replay(const std::deque<CommonWait>& waits, std::span<const LateSince> late);
 
  private:
-  // Medians of some steps, of the median of the other ranks, in ns.
+  struct Typical {
+    double median = 0, error = 0;
+  };
+  // Of some steps, of the median of the other ranks, in ns.
   struct Usual {
-    double own = 0, moves = 0;
+    Typical own{}, moves{};
+  };
+  struct Share {
+    double own = 1, moves = 1;
   };
   struct Before {
     std::uint64_t moment = 0;  // a step
@@ -45,12 +52,14 @@ class WhatIfs {
     int punctual = 0;          // calls in a row
   };
 
+  static Typical typical_of(std::vector<double> values);
+  static double share_of(const Typical& before, const Typical& now);
   // Of the last of these waits, for all ranks but this one.
   static Usual usual_of(const std::deque<CommonWait>& waits, std::size_t begin, std::size_t end, int rank);
   void remember(const std::deque<CommonWait>& waits, std::size_t moment, int rank);
   void forget(std::span<const LateSince> late);
   // The same as a part of what it is in the last steps.
-  Usual share_of_now(const std::deque<CommonWait>& waits, std::size_t first, int rank) const;
+  Share share_of_now(const std::deque<CommonWait>& waits, std::size_t first, int rank) const;
 
   std::map<int, Before> before_;  // by rank
 };

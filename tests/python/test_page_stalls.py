@@ -159,7 +159,7 @@ def test_a_rank_that_ends_early_is_named_first(tmp_path):
 def test_a_long_checkpoint_is_no_stall(tmp_path, monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "RUEDA_STALL_CHECK_TIME", "2")
     (tmp_path / "program.py").write_text(SAVING)
-    with Job(3, sys.executable, tmp_path / "program.py") as job:
+    with Job(3, sys.executable, tmp_path / "program.py", options=("--page", "0", "--dump-folder", tmp_path)) as job:
         answer = job.get("/events")
         assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 300)
         states, longest, events = [], 0, []
@@ -172,6 +172,9 @@ def test_a_long_checkpoint_is_no_stall(tmp_path, monkeypatch):
             longest = max(longest, float(told[1]) if told else 0)
         assert longest > 4 and set(states) == {"running", "waiting"} and states[-1] == "running", (longest, states)
         assert not [event for event in events if event["kind"] == "stall"], events
+        job.process.send_signal(signal.SIGTERM)
+        _, _, err = job.end()
+    assert "stalled" not in err and not list(tmp_path.glob("rueda-dump-*")), err
 
 
 def test_a_job_without_a_fault_blames_nobody():

@@ -183,15 +183,17 @@ void write(Writer& writer, const Standing& standing) {
     writer.put(rank);
     writer.put_string(words);
   }
+  writer.put(standing.pauses);
 }
 
 Standing read_standing(Reader& reader) {
-  Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}};
+  Standing standing{read_rank_set(reader), read_rank_set(reader), read_rank_set(reader), {}, false};
   using Words = std::pair<Rank, std::string>;
   standing.words = reader.get_list<Words>(sizeof(Rank) + 1, [](Reader& r) {
     const Rank rank = r.get<Rank>();
     return Words{rank, r.get_string()};
   });
+  standing.pauses = reader.get<std::uint8_t>() != 0;
   return standing;
 }
 

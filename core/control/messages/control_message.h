@@ -127,6 +127,7 @@ struct Standing {
   RankSet missing;                                  // have not
   RankSet silent;                                   // did not answer
   std::vector<std::pair<Rank, std::string>> words;  // the activity of some awaited ranks, ascending
+  bool pauses = false;                              // all that are missing evaluate or save
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 

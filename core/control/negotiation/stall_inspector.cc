@@ -110,6 +110,7 @@ void StallInspector::begin(Inquiry inquiry, bool own_round, Time now) {
     Standing standing;
     const OwnState own = own_state(asked, now);
     if (own.member) (own.waiting ? standing.waiting : standing.missing).add(RankSet::of(node_.rank));
+    standing.pauses = own.member && !own.waiting && own.pauses;
     if (own.member && (!own.waiting || asked.plan > 0)) standing.words.emplace_back(node_.rank, own.words);
     round.standings.push_back(std::move(standing));
   }
@@ -123,6 +124,7 @@ void StallInspector::begin(Inquiry inquiry, bool own_round, Time now) {
 }
 
 void StallInspector::merge(Standing& into, const Standing& from) const {
+  if (!from.missing.empty()) into.pauses = from.pauses && (into.pauses || into.missing.empty());
   into.waiting.add(from.waiting);
   into.missing.add(from.missing);
   into.silent.add(from.silent);
@@ -178,12 +180,19 @@ void StallInspector::put_into_words() {
   }
   for (const auto& [standing, stalled] : groups) {
     const std::string words = words_of({stalled.begin(), stalled.end()}, standing, now_);
-    const bool told = std::ranges::none_of(stalled, [](Noticed* each) { return each->words.empty(); });
+    const bool reported = std::ranges::all_of(stalled, &Noticed::reported);
+    const bool is_pause = standing.pauses && standing.silent.empty() && !reported;
     for (Noticed* each : stalled) {
       each->words = words;
       each->confirmed = settings_.fail_after > Duration{} && now_ - each->since >= settings_.fail_after;
+      if (is_pause) {
+        each->asked = false;
+        each->asked_after = now_ + limit();
+      } else {
+        each->reported = settings_.report_after > Duration{};
+      }
     }
-    if (settings_.report_after > Duration{} && !told) reports_.push_back(words);
+    if (settings_.report_after > Duration{} && !is_pause && !reported) reports_.push_back(words);
   }
 }
 

@@ -21,8 +21,8 @@ namespace rueda {
 
 // Purpose: one node's part of stall reports. Rank 0 hears of a stalled operation (from its own tallies, or by
 // a Stall from below), asks the whole tree once (Inquiry), and puts the answers into words; each node asks
-// its children, adds itself, and does not wait for a child longer than the Inquiry's timeout. Pure, owned by
-// a Negotiator.
+// its children, adds itself, and does not wait for a child longer than the Inquiry's timeout. While all that
+// are missing evaluate or save, it reports nothing and asks again later. Pure, owned by a Negotiator.
 //
 // A stalled Work is reported by its Plan's number. Each member with such a Work sends one Stall, and each
 // node on the way to rank 0 passes one on for all below. If no Inquiry follows, rank 0 or a node on the way
@@ -36,6 +36,7 @@ class StallInspector {
     bool waiting = false;  // has submitted it
     Time moved{};          // of a Plan: when its Work did so last
     std::string words;     // of a Plan, or if not waiting: process, host, latest activity
+    bool pauses = false;   // if not waiting: it evaluates or saves, or has done so until a moment ago
   };
   struct Settings {
     Duration report_after{};  // 0: never
@@ -76,7 +77,7 @@ class StallInspector {
   std::vector<std::string> take_reports() { return std::exchange(reports_, {}); }
   // Operations of a report wait still.
   bool has_reported() const {
-    return std::ranges::any_of(noticed_, [](const auto& each) { return !each.second.words.empty(); });
+    return std::ranges::any_of(noticed_, [](const auto& each) { return each.second.reported; });
   }
   // At rank 0: why the job must end, once something has waited for `fail_after`.
   std::optional<Status> verdict(Time now) const;
@@ -90,7 +91,8 @@ class StallInspector {
     std::uint64_t plan = 0;
     Time at{};  // when it was noticed
     bool asked = false;
-    std::string words;       // once answered
+    std::string words;  // once answered
+    bool reported = false;
     bool confirmed = false;  // of a Plan: answered when it had waited for `fail_after`
   };
   struct Round {  // an Inquiry under way

@@ -20,6 +20,8 @@
 namespace rueda {
 namespace {
 
+constexpr double kNano = 1e-9;
+
 double wall_clock_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -115,6 +117,10 @@ void TrainingRecord::turn_to(Phase phase) {
   store_word(page_->spans_written, number + 1);
   store_word(page_->phase_since_ns, static_cast<std::uint64_t>(now));
   store_word(page_->phase, static_cast<std::uint64_t>(phase));
+  if (is_pause(phase_)) {
+    pauses_.usual.add(phase_, static_cast<double>(now - since_ns_) * kNano);
+    pauses_.ended_ns = now;
+  }
   phase_ = phase;
   since_ns_ = now;
 }
@@ -295,7 +301,16 @@ std::string TrainingRecord::pause_in_words() {
   const std::lock_guard lock(mutex_);
   if (!is_pause(phase_)) return {};
   return fmt::format("{} for {:.1f} s", to_string(phase_),
-                     static_cast<double>(monotonic_ns() - since_ns_) * 1e-9);
+                     static_cast<double>(monotonic_ns() - since_ns_) * kNano);
+}
+
+bool TrainingRecord::pauses(double last_seconds) {
+  const std::lock_guard lock(mutex_);
+  const auto seconds_since = [now = monotonic_ns()](std::int64_t moment) {
+    return static_cast<double>(now - moment) * kNano;
+  };
+  if (is_pause(phase_)) return seconds_since(since_ns_) < pauses_.usual.limit(phase_);
+  return pauses_.ended_ns && seconds_since(*pauses_.ended_ns) < last_seconds;
 }
 
 void TrainingRecord::note_stall(std::string_view words) {

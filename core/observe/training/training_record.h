@@ -7,10 +7,13 @@
 #include <bitset>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/base/system/descriptor.h"
 #include "core/observe/training/training_page.h"
+#include "core/observe/training/usual_pauses.h"
 
 namespace rueda {
 
@@ -57,6 +60,8 @@ class TrainingRecord {
   void note_stall(std::string_view words);
   // "checkpoint for 3.3 s"; empty in a phase that is part of a step. Any thread.
   std::string pause_in_words();
+  // The process evaluates or saves, for no longer than usual; or it has done so in the last seconds.
+  bool pauses(double last_seconds);
 
   // The caller's own until it gives the Route back; then a later caller may go on counting. Null: all are
   // taken.
@@ -75,6 +80,11 @@ class TrainingRecord {
   ConstBytes page() const { return {reinterpret_cast<const std::byte*>(page_), sizeof(TrainingPage)}; }
 
  private:
+  struct Pauses {
+    UsualPauses usual;
+    std::optional<std::int64_t> ended_ns;  // the last one
+  };
+
   TrainingPage* map();
   bool is_of_child() const;
   void turn_to(Phase phase);
@@ -96,6 +106,7 @@ class TrainingRecord {
   std::array<std::uint16_t, TrainingPage::kTags> next_points_{};  // of each curve: no point before it is free
   std::bitset<TrainingPage::kRoutes> routes_taken_;
   std::atomic<const void*> settings_owner_ = nullptr;
+  Pauses pauses_;
 };
 
 }  // namespace rueda

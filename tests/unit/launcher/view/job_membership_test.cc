@@ -172,6 +172,20 @@ TEST(JobMembership, SparesAreNotWaitedFor) {
   EXPECT_NEAR(update["late"]["ranks"][0]["late_ms"].get<double>(), 5, 0.5);
 }
 
+TEST(JobMembership, AWorkerThatEndsEarlyIsToldEvenAfterALoss) {
+  SimulatedJob job(3, nobody_is_late(), true);
+  job.begin_generation(0, {0, 1, 2});
+  job.view.ended(0, true, "worker 0 was killed", job.now());
+  job.begin_generation(1, {1, 2});
+  job.view.ended(1, false, "worker 1 ended with status 0", job.now());
+  EXPECT_FALSE(has_event(job.view.update(job.now() + 1s), "left")) << "all may end";
+  const json update = job.view.update(job.now() + 3s);
+  ASSERT_TRUE(has_event(update, "left"));
+  EXPECT_EQ(update["events"].back()["text"], "worker 1 ended with status 0, while others ran on");
+  job.view.ended(2, false, "worker 2 ended with status 0", job.now());
+  EXPECT_FALSE(has_event(job.view.update(job.now() + 9s), "left")) << "it is the last one";
+}
+
 TEST(JobMembership, AWorkerThatCannotStartIsLost) {
   SimulatedJob job(2, nobody_is_late(), true);
   job.view.add_rank(2, 0);

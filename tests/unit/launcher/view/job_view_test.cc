@@ -282,6 +282,29 @@ TEST(JobView, ARankThatStandsInAPhaseIsShown) {
   EXPECT_EQ(job.view.update(job.now())["operations"], json::array()) << "all move again";
 }
 
+TEST(JobView, AFailedOperationIsTheStateUntilAStepEnds) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(50);
+  const auto say = [&](std::uint64_t steps, bool is_stuck) {
+    for (const int rank : {0, 1, 2}) {
+      agents::Observed news = job.of(rank, is_stuck && rank != 2 ? Phase::wait : Phase::forward);
+      news.step = steps;
+      if (rank != 2) news.failure = "allreduce 'x' has other shapes";
+      job.view.hear(0, news, job.now());
+    }
+    job.view.update(job.now());
+    return job.view.everything(job.now())["line"]["text"].get<std::string>();
+  };
+  const std::string failed = "failed, step 50 of 1,000, 660 samples/s: allreduce 'x' has other shapes";
+  EXPECT_EQ(say(50, true), failed);
+  job.later = 1s;
+  EXPECT_EQ(say(50, true), failed) << "before the wait";
+  EXPECT_TRUE(say(51, false).starts_with("running")) << "the program goes on";
+  EXPECT_EQ(say(50, true), failed);
+  job.later = 11s;
+  EXPECT_TRUE(say(50, true).starts_with("stalled")) << "that was long ago";
+}
+
 TEST(JobView, TheEndIsAmongTheLastEvents) {
   SimulatedJob job(1, nobody_is_late(), true);
   job.view.generation(0, {0}, job.now());

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "launcher/view/lateness.h"
@@ -89,6 +91,53 @@ TEST(LateEvidence, RarePausesOfOneRankAreFound) {
   }
 }
 
+// Far beyond all other delays: their number is enough. The pause of another rank does not hide them.
+TEST(LateEvidence, SomePausesThatAreFarBeyondAllElseAreEnough) {
+  for (const auto& [ranks, enough] : {std::pair{2, 10}, {3, 7}, {4, 6}, {64, 6}}) {
+    for (const std::uint64_t period : {20, 80}) {
+      for (const bool has_other : {false, true}) {
+        const auto fault = [=](int rank, std::uint64_t step) {
+          if (rank == 0 && step == 150 && has_other) return 700.0;
+          return rank == 1 && step >= 240 && step % period == 0 ? 500.0 : 0.0;
+        };
+        NoisyJob job(ranks, {.step_ms = 9.6, .pauses = 0}, fault, static_cast<unsigned>(period));
+        int pauses = 0;
+        while (pauses < 20 && late_ranks(job.waits()) != std::vector{1}) {
+          job.run(static_cast<int>(period));
+          pauses += job.steps() > 240 ? 1 : 0;
+        }
+        EXPECT_LE(pauses, has_other ? enough + 3 : enough) << ranks << " ranks, each " << period;
+        EXPECT_GE(pauses, 4) << "too few show nothing";
+      }
+    }
+  }
+}
+
+// The core of one rank does other work, too: 12 ms each time.
+TEST(LateEvidence, PausesThatMachinesHaveBlameNobody) {
+  const auto fault = [](int rank, std::uint64_t step) { return rank == 2 && step % 150 == 0 ? 12.0 : 0.0; };
+  NoisyJob job(3, {.step_ms = 1.5, .pauses = 0}, fault);
+  job.run(100);
+  for (int look = 0; look < 30; ++look) {
+    job.run(50);
+    EXPECT_EQ(late_ranks(job.waits()), std::vector<int>()) << job.steps();
+  }
+}
+
+// All ranks pause: nobody is the reason, however long the pauses are.
+TEST(LateEvidence, RarePausesInTurnBlameNobody) {
+  for (const int ranks : {2, 3, 8}) {
+    const auto fault = [=](int rank, std::uint64_t step) {
+      return step % 20 == 0 && static_cast<int>(step / 20) % ranks == rank ? 500.0 : 0.0;
+    };
+    NoisyJob job(ranks, {.step_ms = 9.6, .pauses = 0}, fault);
+    for (int look = 0; look < 200; ++look) {
+      job.run(20);
+      EXPECT_EQ(late_ranks(job.waits()), std::vector<int>()) << job.steps();
+    }
+  }
+}
+
 // In the last 1 to 5 % of the steps that are kept, after others with outliers.
 TEST(LateEvidence, AYoungFaultHasItsMoment) {
   for (const auto& [step_ms, ms, age] :
@@ -150,6 +199,42 @@ TEST(LateEvidence, EightLongStepsAreEnough) {
       EXPECT_GT(found, 0);
       EXPECT_LE(found, 8) << ranks << " ranks, a pause of " << pause;
       EXPECT_EQ(lateness_of(job.waits()).ranks.front().since_step, 60);
+    }
+  }
+}
+
+// In all of its steps, or in nearly all.
+TEST(LateEvidence, EightLongStepsAreEnoughFromTheStart) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const std::uint64_t begin : {0, 12}) {
+      for (const double step_ms : {600.0, 10'000.0}) {
+        const auto fault = [=](int rank, std::uint64_t step) {
+          return rank == 1 && step >= begin ? step_ms : 0.0;
+        };
+        NoisyJob job(ranks, {.step_ms = step_ms, .pauses = 0}, fault);
+        const int first = std::max<int>(static_cast<int>(begin), 5);  // the warm-up does not count
+        job.run(first);
+        const int found = steps_until_found(job, 1, 30, 1);
+        EXPECT_GT(found, 0);
+        EXPECT_LE(found, 8) << ranks << " ranks, from step " << begin;
+        for (int step = found; step < 60; ++step) {
+          job.run(1);
+          ASSERT_EQ(late_ranks(job.waits()), std::vector{1}) << step;
+        }
+        EXPECT_EQ(lateness_of(job.waits()).ranks.front().since_step, begin);
+      }
+    }
+  }
+}
+
+TEST(LateEvidence, UnequalStepsAtTheStartBlameNobody) {
+  for (const int ranks : {2, 3, 8}) {
+    for (unsigned seed = 1; seed <= 200; ++seed) {
+      NoisyJob job(ranks, {.step_ms = 600, .jitter = 1, .pauses = 0.02, .pause_ms = 6000}, {}, seed);
+      for (int step = 0; step < 50; ++step) {
+        job.run(1);
+        EXPECT_EQ(late_ranks(job.waits()), std::vector<int>()) << ranks << ", seed " << seed;
+      }
     }
   }
 }

@@ -36,6 +36,16 @@ TEST(ScalarCurves, ATagOfAnotherRankCarriesIt) {
   EXPECT_EQ(curves.take_new(kCurvesBegin + 5s), (json{{"loss (rank 3)", json::array({{1, 9.0}})}}));
 }
 
+TEST(ScalarCurves, ATagThatNamesARankIsAnother) {
+  ScalarCurves curves;
+  curves.add(0, {"loss (rank 3)", {{1, 5}}}, kCurvesBegin);
+  curves.add(3, {"loss", {{1, 9}}}, kCurvesBegin);
+  curves.add(0, {"loss (rank 3) of all", {{1, 4}}}, kCurvesBegin);
+  EXPECT_EQ(curves.take_new(kCurvesBegin + 5s), (json{{"loss (rank 3)", json::array({{1, 9.0}})},
+                                                      {"loss (rank 3) (rank 0)", json::array({{1, 5.0}})},
+                                                      {"loss (rank 3) of all", json::array({{1, 4.0}})}}));
+}
+
 TEST(ScalarCurves, GoesOnWithAnotherRankWhenItsOwnHasEnded) {
   ScalarCurves curves;
   curves.add(1, {"loss", {{1, 9}}}, kCurvesBegin);

@@ -67,9 +67,10 @@ TEST(Standstill, EvaluationsAndCheckpointsTakeTheirTime) {
   pauses.add(Phase::forward, 9000);
   EXPECT_EQ(pauses.limit(Phase::checkpoint), 300);
   EXPECT_EQ(pauses.limit(Phase::evaluation), 60) << "none so far";
-  EXPECT_FALSE(standstill_of(ranks, 3, true, pauses)->is_stall) << "they take half a minute in this job";
+  ranks[0].pauses = pauses;
+  EXPECT_FALSE(standstill_of(ranks, 3, true)->is_stall) << "they take half a minute in this job";
   ranks[2].seconds = 20;
-  still = standstill_of(ranks, 3, true, pauses);
+  still = standstill_of(ranks, 3, true);
   EXPECT_TRUE(still->is_stall && !still->is_pause) << "that rank does not save";
   EXPECT_EQ(still->culprit->rank, 2);
   EXPECT_FALSE(standstill_of(Ranks{{0, Phase::evaluation, 7, 30}, {1, Phase::evaluation, 7, 30}}, 3, true));
@@ -106,6 +107,26 @@ TEST(Standstill, APauseIsToldWithoutAlarm) {
   job.run(1);
   update = job.view.update(job.now());
   EXPECT_EQ(update["line"]["state"], "running");
+}
+
+// The wait goes on for the rest of that rank's step.
+TEST(Standstill, TheStepAfterAPauseIsNoStall) {
+  SimulatedJob job(3, nobody_is_late());
+  job.run(20);
+  const auto say = [&](int second, Phase phase) {
+    job.later = std::chrono::seconds(second);
+    for (const int rank : {0, 1, 2}) {
+      agents::Observed news = job.of(rank, rank == 2 ? phase : Phase::wait);
+      news.step = 20;
+      if (rank == 2 && phase == Phase::forward) news.phase_since_ns += 12'000'000'000;
+      job.view.hear(0, news, job.now());
+    }
+    return job.view.update(job.now())["line"]["state"];
+  };
+  for (int second = 1; second <= 12; ++second) EXPECT_EQ(say(second, Phase::checkpoint), "waiting") << second;
+  EXPECT_EQ(say(13, Phase::forward), "waiting");
+  EXPECT_EQ(say(16, Phase::forward), "waiting");
+  EXPECT_EQ(say(18, Phase::forward), "stalled");
 }
 
 // Two process sets, each with its own rank 0.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/launcher/view/noisy_job.h"
 #include "tests/unit/launcher/view/simulated_steps.h"
 
 namespace rueda {
@@ -120,6 +121,26 @@ TEST(WhatIf, RemembersTheStepsBeforeTheMoment) {
   for (int look = 0; look < 25; ++look) EXPECT_TRUE(what_ifs.replay(times.waits(), {}).empty());
   const std::vector<LateSince> anew{{1, times.waits().front().step}};
   EXPECT_LT(what_ifs.replay(times.waits(), anew).front().faster_percent, 0.9 * gain) << "it was punctual";
+}
+
+// Of unequal steps, the medians before and after are as often too long as too short.
+TEST(WhatIf, IsNotTooHighOnAverage) {
+  const auto fault = [](int rank, std::uint64_t step) { return rank == 2 && step >= 30 ? 40.0 : 0.0; };
+  const auto early = [](int rank, std::uint64_t step) { return rank == 2 && step >= 30 ? -80.0 : 0.0; };
+  constexpr int kJobs = 100;
+  double error = 0;
+  for (unsigned seed = 1; seed <= kJobs; ++seed) {
+    const NoisyJob::Noise noise{.step_ms = 40, .jitter = 1, .pauses = 0, .warm_up = 0};
+    NoisyJob with(3, noise, fault, seed), without(3, noise, early, seed);
+    with.run(130);
+    without.run(130);
+    const auto took = [](const NoisyJob& job) {
+      return static_cast<double>(job.waits().back().parts[0].release_ns -
+                                 job.waits()[29].parts[0].release_ns);
+    };
+    error += faster(with.waits(), 2, 30) - 100 * (took(with) / took(without) - 1);
+  }
+  EXPECT_NEAR(error / kJobs, 0, 1);
 }
 
 // From the moment on all have three times as much to do.

@@ -79,6 +79,80 @@ TEST(Stalls, ALimitEndsTheJobEverywhereWithTheSameWords) {
   EXPECT_NE(world.node(5).failure().message.find("not submitted by: rank 11"), std::string::npos);
 }
 
+// Ranks 3 and 11 do not submit what the others wait for; both evaluate or save.
+class Pausing {
+ public:
+  explicit Pausing(Duration fail = {}) : world(12, 79, {.stall_report = kCheck, .stall_fail = fail}) {
+    world.own_state = [this](Rank rank, const Asked&) {
+      const bool waits = rank != 3 && rank != 11;
+      return StallInspector::OwnState{true, waits, {}, "saves", !waits && pausing.contains(rank)};
+    };
+    for (Rank rank = 0; rank < 12; ++rank) {
+      if (rank == 3 || rank == 11) continue;
+      world.submit(rank, request_for("a"));
+      world.submit(rank, request_for("b"));
+    }
+  }
+
+  void go_on_for(Duration time) { world.settle_for(time, std::chrono::milliseconds(100)); }
+
+  static constexpr Duration kCheck = std::chrono::milliseconds(3000);
+  ControlWorld world;
+  RankSet pausing = RankSet(0, 12);
+};
+
+TEST(Stalls, WhileAllThatAreMissingPauseNothingIsReported) {
+  using std::chrono::milliseconds;
+  Pausing job;
+  job.go_on_for(milliseconds(20'000));
+  EXPECT_TRUE(job.world.reports().empty());
+  EXPECT_FALSE(job.world.node(0).has_reported_stalls());
+  job.pausing = RankSet(0, 11);  // rank 11 has gone on, but does not come
+  job.go_on_for(milliseconds(4500));
+  ASSERT_EQ(job.world.reports().size(), 1u) << "both operations wait for the same";
+  EXPECT_NE(job.world.reports()[0].find("rank 3: saves\n  rank 11: saves"), std::string::npos);
+  EXPECT_TRUE(job.world.node(0).has_reported_stalls());
+  job.go_on_for(milliseconds(20'000));
+  EXPECT_EQ(job.world.reports().size(), 1u);
+}
+
+TEST(Stalls, APauseThatEndsInTimeIsNotReported) {
+  using std::chrono::milliseconds;
+  Pausing job;
+  job.go_on_for(milliseconds(8000));
+  for (const Rank rank : {3, 11}) {
+    job.world.submit(rank, request_for("a"));
+    job.world.submit(rank, request_for("b"));
+  }
+  const std::size_t messages = job.world.messages();
+  job.go_on_for(milliseconds(10'000));
+  EXPECT_TRUE(job.world.reports().empty());
+  EXPECT_EQ(job.world.plans(0).size(), job.world.plans(11).size());
+  EXPECT_LT(job.world.messages(), messages + 100) << "nobody asks any more";
+}
+
+TEST(Stalls, APauseOfOneRankDoesNotExcuseAnother) {
+  using std::chrono::milliseconds;
+  for (const bool is_silent : {false, true}) {
+    Pausing job;
+    if (is_silent) job.world.silence(11);
+    if (!is_silent) job.pausing = RankSet::of(3);
+    job.go_on_for(milliseconds(4900));
+    EXPECT_EQ(job.world.reports().size(), 1u) << is_silent;
+  }
+}
+
+TEST(Stalls, APauseDoesNotMoveTheLimitOfTheJob) {
+  using std::chrono::milliseconds;
+  Pausing job(milliseconds(8000));
+  job.go_on_for(milliseconds(7900));
+  EXPECT_TRUE(job.world.node(0).failure().ok());
+  job.go_on_for(milliseconds(500));
+  EXPECT_EQ(job.world.node(5).failure().code, StatusCode::stalled);
+  EXPECT_NE(job.world.node(5).failure().message.find("not submitted by: ranks 3, 11"), std::string::npos);
+  EXPECT_TRUE(job.world.reports().empty());
+}
+
 // Rank 0 has heard of it, but has no part of it.
 TEST(Stalls, OfASetThatIsRemovedAreForgotten) {
   using std::chrono::milliseconds;

@@ -127,8 +127,13 @@ TEST(TrainingRecord, APauseIsToldToThoseThatWait) {
   TrainingRecord record;
   record.begin_phase(Phase::backward);
   EXPECT_EQ(record.pause_in_words(), "");
+  EXPECT_FALSE(record.pauses(60));
   record.begin_phase(Phase::checkpoint);
   EXPECT_THAT(record.pause_in_words(), testing::MatchesRegex("checkpoint for [0-9]+\\.[0-9] s"));
+  EXPECT_TRUE(record.pauses(0));
+  record.leave_phase(Phase::checkpoint, Phase::forward);
+  EXPECT_TRUE(record.pauses(60)) << "a moment ago";
+  EXPECT_FALSE(record.pauses(0));
   record.note_stall("stalled after 3.3 s.\n  waiting: rank 0");
   EXPECT_EQ(read(record).stall, "stalled after 3.3 s; waiting: rank 0");
 }
