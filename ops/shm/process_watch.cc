@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <new>
 
 #include "core/base/system/fork_guard.h"
 
@@ -44,7 +45,7 @@ ProcessWatch::ProcessWatch()
 
 ProcessWatch::~ProcessWatch() {
   if (forks_ != forks_since_first_call()) {
-    thread_.detach();  // it is the parent's
+    new (&thread_) std::thread();  // it is the parent's
     return;
   }
   ::eventfd_write(end_.number(), 1);
