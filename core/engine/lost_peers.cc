@@ -30,15 +30,17 @@ std::string LostPeers::told_end_of(Rank rank) const {
   return words;
 }
 
-// The launcher may need a moment longer than this rank to hear of the end. A job that goes on does not wait.
+// The launcher may need a moment longer than this rank to hear of the end. A job that goes on does not wait,
+// and the job ends with the words about the first.
 std::string LostPeers::end_of(Rank rank, const std::string& process, std::atomic<std::uint64_t>& heartbeat) {
   constexpr int kLooks = 40;
+  const bool is_first = ended_.empty();
   ended_.add(RankSet::of(rank));
   if (const std::string words = components_.last_words ? components_.last_words(rank) : ""; !words.empty())
     log(components_.elastic ? LogLevel::info : LogLevel::error, "rank {} ({}) was lost; what it did last:{}",
         rank, process, words);
   std::string words = told_end_of(rank);
-  const bool may_be_told = components_.how_it_ended && !components_.elastic;
+  const bool may_be_told = is_first && components_.how_it_ended && !components_.elastic;
   for (int look = 1; words.empty() && may_be_told && look < kLooks; ++look) {
     heartbeat.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -31,8 +31,8 @@ class LostPeers {
   // The words of the launcher, or else of the connection; empty while neither has any.
   std::string told_end_of(Rank rank) const;
   // From now on nothing is sent to that rank: the call might not return. Logs its last words, and says how
-  // its process ended. `process`: as errors name it. Waits for a launcher's words, for 200 ms at most, and
-  // counts `heartbeat` meanwhile.
+  // its process ended. `process`: as errors name it. Waits for a launcher's words about the first, for 200 ms
+  // at most, and counts `heartbeat` meanwhile.
   std::string end_of(Rank rank, const std::string& process, std::atomic<std::uint64_t>& heartbeat);
   bool contains(Rank rank) const { return ended_.contains(rank); }
 

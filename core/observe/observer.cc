@@ -139,6 +139,7 @@ void Observer::ended(const Status& status) {
                           status.code == StatusCode::invalid_argument || status.code == StatusCode::stalled ||
                           status.code == StatusCode::shut_down || status.code == StatusCode::backend_error;
   if (is_failure) TrainingRecord::of_process().note_failure(status.message);
+  if (status.code == StatusCode::peer_lost) TrainingRecord::of_process().note_loss();
 }
 
 void Observer::stalled(const std::string& words) {

@@ -355,8 +355,8 @@ void Agent::tell_end(LocalRank& rank, int status) {
   const int local_rank = rank.slot().local_rank;
   if (const auto aborted = pmi_ ? pmi_->aborted(local_rank) : std::nullopt) status = W_EXITCODE(*aborted, 0);
   const bool in_mpi = pmi_ && pmi_->is_between_init_and_finalize(local_rank);
-  tell(agents::Ended{rank.slot().rank, status, rank.asked(), in_mpi,
-                     observer_.recent_failure(rank.slot().rank)});
+  const TrainingFailure failure = observer_.recent_failure(rank.slot().rank);
+  tell(agents::Ended{rank.slot().rank, status, rank.asked(), in_mpi, failure.words, failure.lost_at_ns != 0});
 }
 
 void Agent::request(std::size_t number, RankChannel::Request& request) {

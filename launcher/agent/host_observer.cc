@@ -96,9 +96,9 @@ void HostObserver::note_end(int number, SupervisorLine& supervisor) {
   if (!tell_of(rank, supervisor)) due_ = std::min(*due_, Clock::now() + kUntilRoom);
 }
 
-std::string HostObserver::recent_failure(int rank) const {
+TrainingFailure HostObserver::recent_failure(int rank) const {
   const auto found = ranks_.find(rank);
-  return found == ranks_.end() ? "" : found->second.observer.recent_failure(Clock::now());
+  return found == ranks_.end() ? TrainingFailure() : found->second.observer.recent_failure(Clock::now());
 }
 
 // False where there is no room for all of its news.

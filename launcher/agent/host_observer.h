@@ -44,8 +44,8 @@ class HostObserver {
   void note_main_process(int rank, pid_t process, std::shared_ptr<PythonStacks> python);
   // It has ended: the last news of it, if somebody watches. What has no room now follows.
   void note_end(int rank, SupervisorLine& supervisor);
-  // See RankObserver.
-  std::string recent_failure(int rank) const;
+  // See RankObserver. Of a rank that it does not know: none.
+  TrainingFailure recent_failure(int rank) const;
 
   void obey(const agents::Watch& order);
   // The job is over: only the last news of ranks are still told.

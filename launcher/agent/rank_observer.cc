@@ -51,10 +51,13 @@ void RankObserver::use(SealedMemory page) {
   told_plans_ = {};
 }
 
-std::string RankObserver::recent_failure(Time now) const {
-  const auto failure = page_ ? read_training_failure(page_->bytes()) : std::nullopt;
+TrainingFailure RankObserver::recent_failure(Time now) const {
+  TrainingFailure failure =
+      (page_ ? read_training_failure(page_->bytes()) : std::nullopt).value_or(TrainingFailure());
   const std::int64_t since = nanoseconds(now - kRecent);
-  return failure && failure->at_ns >= since ? failure->words : "";
+  if (failure.at_ns < since) failure.words.clear();
+  if (failure.lost_at_ns < since) failure.lost_at_ns = 0;
+  return failure;
 }
 
 void RankObserver::look(pid_t process, Time now) {

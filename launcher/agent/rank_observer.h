@@ -31,8 +31,9 @@ class RankObserver {
   void use(SealedMemory page);
   // Null: there is none.
   const std::shared_ptr<const SealedMemory>& page() const { return page_; }
-  // Of its last operation that has failed, in words, if that was within half a minute before `now`.
-  std::string recent_failure(Time now) const;
+  // Of its last operation that has failed, and of the last loss of a rank. Without words and times of more
+  // than half a minute before `now`.
+  TrainingFailure recent_failure(Time now) const;
   // Looks at the page, and at `process` if that is not 0.
   void look(pid_t process, Time now);
   bool has_more() const { return !spans_.empty() || points_ > 0 || !routes_.empty() || is_new_; }

@@ -130,6 +130,7 @@ void write(Writer& writer, const Ended& message) {
   put_flag(writer, message.asked);
   put_flag(writer, message.in_mpi);
   writer.put_string(message.failure.substr(0, TrainingPage::kFailureBytes));
+  put_flag(writer, message.saw_loss);
 }
 void read(Reader& reader, Ended& message) {
   message.rank = get_rank(reader);
@@ -137,6 +138,7 @@ void read(Reader& reader, Ended& message) {
   message.asked = get_flag(reader);
   message.in_mpi = get_flag(reader);
   message.failure = get_text(reader, TrainingPage::kFailureBytes);
+  message.saw_loss = get_flag(reader);
 }
 
 void write(Writer& writer, const CannotStart& message) {

@@ -68,6 +68,7 @@ struct Ended {
   bool asked = false;     // ruedarun had asked for it
   bool in_mpi = false;    // MPI had begun and not ended, so others may wait for the rank
   std::string failure{};  // of its operations, shortly before: the cause may be another rank; else empty
+  bool saw_loss = false;  // another rank had been lost to it, shortly before
   bool operator==(const Ended&) const = default;
 };
 // Agent to ruedarun: the ranks of this host cannot be started.

@@ -52,7 +52,7 @@ void JobEnd::end_by(int signal) {
 void JobEnd::name_failed(int rank) {
   const bool is_first = !failure_;
   const std::string failure = job_.failure_of(rank);
-  const bool is_cause = failure.empty() && !std::exchange(told_.cause, true);
+  const bool is_cause = job_.failed_by_itself(rank) && !std::exchange(told_.cause, true);
   if (!is_first && !is_cause && !job_.was_killed(rank)) return;
   if (++told_.failure_lines > kMostLines) return;
   std::string words = "ruedarun: " + job_.words_for(rank);

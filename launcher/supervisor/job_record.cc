@@ -149,6 +149,11 @@ std::string JobRecord::failure_of(int rank) const {
   return about.ended ? printable(about.ended->failure, "") : "";
 }
 
+bool JobRecord::failed_by_itself(int rank) const {
+  const Rank& about = ranks_[static_cast<std::size_t>(rank)];
+  return about.ended && about.ended->failure.empty() && !about.ended->saw_loss && !about.lost_with_agent;
+}
+
 int JobRecord::exit_code_of(int rank) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
   return about.ended ? std::max(1, exit_code(about.ended->status)) : 1;

@@ -54,6 +54,8 @@ class JobRecord {
   std::string process_of(int rank) const;  // "process 17 on node3"
   // Of an operation of the rank, shortly before its end; empty: none has failed.
   std::string failure_of(int rank) const;
+  // It has ended, and is not known to have heard of a failed operation or a lost rank before.
+  bool failed_by_itself(int rank) const;
   int exit_code_of(int rank) const;  // never 0
   bool was_killed(int rank) const;   // from outside
 

@@ -29,7 +29,7 @@ constexpr std::size_t kLonger = 4;           // than spells before
 constexpr double kClear = 1.5, kNearly = 4;  // times less: delays that are as high, and part of a spell
 // Rare pauses: so many times as long as any other delay; a chance that is small enough for them; and from one
 // to the next, in means of that time.
-constexpr double kFar = 4, kSureOfPauses = 6.2, kLastPause = 3;
+constexpr double kFar = 4, kSureOfPauses = 6.9, kLastPause = 3;
 constexpr std::size_t kLeastPauses = 6;
 constexpr double kLeastPause = 100;  // ms: machines have shorter ones of their own
 // A rank that is slow from the start: looked for in so many Delays. They are about as long as each other, and

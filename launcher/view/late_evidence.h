@@ -42,7 +42,8 @@ struct Evidence {
 // there are no such steps: then eight are enough if they are alike, and 10 % of a step.
 //
 // Rare pauses count by their number: six at least, of 0.1 s and more. If they are four times as long as any
-// other delay, chance gives nearly all of them to one rank less than once in 500 times.
+// other delay, chance gives nearly all of them to one rank once in 1,000 times, each
+// time that they are counted.
 std::vector<std::optional<Evidence>> evidence_of(const std::vector<Delays>& delays,
                                                  std::span<const std::size_t> begins);
 

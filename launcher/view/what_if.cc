@@ -139,9 +139,10 @@ WhatIfs::Share WhatIfs::share_of_now(const std::deque<CommonWait>& waits, std::s
   const auto found = before_.find(rank);
   if (found == before_.end()) return {};
   const Usual &before = found->second.usual, now = usual_of(waits, first, waits.size(), rank);
-  const double own = share_of(before.own, now.own);
-  if (own < kLeastShare || own > 1 / kLeastShare) return {};
-  return {own, share_of(before.moves, now.moves)};
+  const Share share{share_of(before.own, now.own), share_of(before.moves, now.moves)};
+  const auto is_alike = [](double part) { return part >= kLeastShare && part <= 1 / kLeastShare; };
+  if (!is_alike(share.own)) return {};
+  return {share.own, is_alike(share.moves) ? share.moves : 1};
 }
 
 std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::span<const LateSince> late) {

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string_view>
 
@@ -25,8 +25,10 @@ std::vector<Rank> ranks_of_launcher(const std::string& own, const std::vector<st
   const std::string_view job = std::string_view(own).substr(0, own.find(' ') + 1);
   std::vector<Rank> ranks(members.size(), -1);
   if (job.empty()) return ranks;
+  std::map<std::string_view, int> times;
+  for (const std::string& member : members) ++times[member];
   for (std::size_t i = 0; i < members.size(); ++i)
-    if (members[i].starts_with(job) && std::ranges::count(members, members[i]) == 1)
+    if (members[i].starts_with(job) && times[members[i]] == 1)
       ranks[i] = number_from<Rank>(std::string_view(members[i]).substr(job.size())).value_or(-1);
   return ranks;
 }

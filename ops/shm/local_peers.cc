@@ -191,7 +191,7 @@ bool LocalPeers::map_windows(PeerGroup& peers) {
 }
 
 std::vector<Rank> LocalPeers::lost(Time now) {
-  const bool heard = ends_ && ends_->heard.load();
+  const bool heard = has_news();
   if (!heard && now - looked_ < std::chrono::milliseconds(50)) return {};
   if (heard) ends_->heard.store(false);  // before the look
   looked_ = now;

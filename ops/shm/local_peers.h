@@ -51,6 +51,8 @@ class LocalPeers {
   // Neighbours whose process has ended before their job did, each told once. Asks the system once it
   // has heard of an end, and 20 times a second at most otherwise.
   std::vector<Rank> lost(Time now);
+  // lost() has something to look at.
+  bool has_news() const { return ends_ && ends_->heard.load(); }
   // This rank's job has ended: from now on the end of its process is no loss to anyone.
   void end();
 

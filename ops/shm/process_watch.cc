@@ -9,7 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <system_error>
 
+#include "core/base/log.h"
 #include "core/base/system/fork_guard.h"
 
 namespace rueda {
@@ -31,34 +33,46 @@ std::shared_ptr<ProcessWatch> ProcessWatch::of_this_process() {
   return watch;
 }
 
+// Without descriptors or a thread nobody hears of anything: users look by themselves now and then.
 ProcessWatch::ProcessWatch()
     : forks_(forks_since_first_call()),
-      events_(::epoll_create1(EPOLL_CLOEXEC)),
-      end_(::eventfd(0, EFD_CLOEXEC)) {
+      end_(::eventfd(0, EFD_CLOEXEC)),
+      events_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!end_ || !events_) return;
   add_to(events_, end_.number());
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's threads
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    log(LogLevel::warning, "no thread for the ends of other processes, so they are noticed later: {}",
+        error.what());
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ProcessWatch::~ProcessWatch() {
-  if (forks_ != forks_since_first_call()) {
-    new (&thread_) std::thread();  // it is the parent's
-    return;
+  if (is_of_parent()) {
+    new (&thread_) std::thread();
+  } else if (thread_.joinable()) {
+    ::eventfd_write(end_.number(), 1);
+    thread_.join();
   }
-  ::eventfd_write(end_.number(), 1);
-  thread_.join();
 }
 
+bool ProcessWatch::is_of_parent() const { return forks_ != forks_since_first_call(); }
+
 void ProcessWatch::add(int process, std::shared_ptr<Listener> listener) {
+  if (is_of_parent()) return;
   const std::lock_guard lock(mutex_);
   listeners_[process] = std::move(listener);
   add_to(events_, process);
 }
 
+// A forked child shares the descriptors with its parent, which still listens.
 void ProcessWatch::remove(int process) {
+  if (is_of_parent()) return;
   const std::lock_guard lock(mutex_);
   if (listeners_.erase(process) != 0) ::epoll_ctl(events_.number(), EPOLL_CTL_DEL, process, nullptr);
 }

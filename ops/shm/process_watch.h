@@ -37,12 +37,13 @@ class ProcessWatch {
   void remove(int process);
 
  private:
+  bool is_of_parent() const;
   void run();
   void tell(int process);
 
   const int forks_;  // where it was made
+  Descriptor end_;   // an eventfd
   Descriptor events_;
-  Descriptor end_;  // an eventfd
   std::mutex mutex_;
   std::map<int, std::shared_ptr<Listener>> listeners_;  // by pidfd
   std::thread thread_;

@@ -60,8 +60,9 @@ std::optional<Envelope> ShmTransport::receive() {
 
 bool ShmTransport::quiet() const {
   owner_.check();
-  return std::ranges::all_of(
-      edges_, [](const Edge& edge) { return edge.writer.empty() && edge.reader.nothing_has_come(); });
+  return !local_peers_->has_news() && std::ranges::all_of(edges_, [](const Edge& edge) {
+    return edge.writer.empty() && edge.reader.nothing_has_come();
+  });
 }
 
 void ShmTransport::flush() {

@@ -171,7 +171,8 @@ std::optional<TrainingFailure> read_training_failure(ConstBytes bytes) {
   const TrainingPage* const page = page_in(bytes);
   if (page == nullptr) return std::nullopt;
   return TrainingFailure{.words = text_of(page->failure),
-                         .at_ns = static_cast<std::int64_t>(load_word(page->failed_at_ns))};
+                         .at_ns = static_cast<std::int64_t>(load_word(page->failed_at_ns)),
+                         .lost_at_ns = static_cast<std::int64_t>(load_word(page->lost_at_ns))};
 }
 
 std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_t spans_from,

@@ -100,7 +100,8 @@ struct TrainingPage {
   SealedBlock<generation_words> generation;  // of an elastic job
   SealedBlock<kStallBytes / 8> stall;
   std::uint64_t failed_at_ns;  // written before `failure`
-  std::array<std::uint64_t, 4> spare;
+  std::uint64_t lost_at_ns;    // a rank was lost to this one
+  std::array<std::uint64_t, 3> spare;
   std::array<Route, kRoutes> routes;
   std::array<Span, kSpans> spans;
   std::array<Curve, kTags> curves;
@@ -170,8 +171,9 @@ struct TrainingMoment {
 
 // The last operation of the process that has failed. A plain value.
 struct TrainingFailure {
-  std::string words;       // empty: none has
-  std::int64_t at_ns = 0;  // of this machine's monotonic clock
+  std::string words;            // empty: none has
+  std::int64_t at_ns = 0;       // of this machine's monotonic clock
+  std::int64_t lost_at_ns = 0;  // the same for operations that failed since a rank was lost, without words
 };
 
 // Nothing when the bytes are no page of this version. They may be changing, and may be anything. The reading

@@ -72,6 +72,17 @@ bool is_free(const TrainingPage::Point& point, std::uint64_t stride) {
   return load_word(point.finished) == 0 || load_word(point.words[TrainingPage::point_number]) % stride != 0;
 }
 
+// Lines of a report are indented.
+std::string in_one_line(std::string_view words) {
+  std::string line;
+  for (const char letter : words) {
+    if (letter == ' ' && line.ends_with("; ")) continue;
+    if (letter == '\n' && line.ends_with('.')) line.pop_back();
+    line += letter == '\n' ? "; " : std::string(1, letter);
+  }
+  return line;
+}
+
 }  // namespace
 
 TrainingRecord& TrainingRecord::of_process() {
@@ -290,11 +301,18 @@ void TrainingRecord::count_unrouted() {
 
 void TrainingRecord::note_failure(std::string_view words) {
   if (is_of_child()) return;
+  const std::string line = in_one_line(words);
   const std::lock_guard lock(mutex_);
   std::array<std::uint64_t, TrainingPage::kFailureBytes / 8> failure{};
-  put_text(failure, beginning_of(words, TrainingPage::kFailureBytes));
+  put_text(failure, beginning_of(line, TrainingPage::kFailureBytes));
   store_word(page_->failed_at_ns, static_cast<std::uint64_t>(monotonic_ns()));
   store_all(page_->failure, failure);
+}
+
+void TrainingRecord::note_loss() {
+  if (is_of_child()) return;
+  const std::lock_guard lock(mutex_);
+  store_word(page_->lost_at_ns, static_cast<std::uint64_t>(monotonic_ns()));
 }
 
 std::string TrainingRecord::pause_in_words() {
@@ -315,12 +333,7 @@ bool TrainingRecord::pauses(double last_seconds) {
 
 void TrainingRecord::note_stall(std::string_view words) {
   if (is_of_child()) return;
-  std::string line;  // lines of a report are indented
-  for (const char letter : words) {
-    if (letter == ' ' && line.ends_with("; ")) continue;
-    if (letter == '\n' && line.ends_with('.')) line.pop_back();
-    line += letter == '\n' ? "; " : std::string(1, letter);
-  }
+  const std::string line = in_one_line(words);
   const std::lock_guard lock(mutex_);
   std::array<std::uint64_t, TrainingPage::kStallBytes / 8> stall{};
   put_text(stall, beginning_of(line, TrainingPage::kStallBytes));

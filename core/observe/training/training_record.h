@@ -55,6 +55,8 @@ class TrainingRecord {
 
   // An operation has failed. The page keeps the beginning of the last words.
   void note_failure(std::string_view words);
+  // A rank was lost, and operations have failed since.
+  void note_loss();
   // Operations wait for some ranks, which these words name. The page keeps their beginning. No words: they
   // wait no more.
   void note_stall(std::string_view words);

@@ -29,7 +29,9 @@ std::string how_ranks_are_named(Duration limit) {
   if (config.stall_check_disable)
     return "Some rank has not called it; unset RUEDA_STALL_CHECK_DISABLE, and rank 0 names the ranks.";
   const Duration told = from_seconds(config.stall_check_time) + kForAnswers;
-  if (limit >= told) return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks.";
+  if (limit >= told)
+    return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks, unless they evaluate or "
+           "save.";
   return fmt::format(
       "Some rank has not called it; a line 'stalled' of rank 0 names the ranks where the timeout is {:g} s "
       "or more (RUEDA_STALL_CHECK_TIME is {:g}).",

@@ -75,7 +75,7 @@ void PointToPoint::search_all() {
   while (state_ == State::open) {
     Status of_store = several_hosts_ ? look_elsewhere(lock) : Status();
     search_once(of_store);
-    if (!of_store.ok()) fail_searches(failure_behind(of_store, lock));
+    if (!of_store.ok()) end_searches(of_store, lock);
     if (const Status failure = group_.failure(); !failure.ok()) fail_searches(failure);
     if (searches_.empty()) {
       changed_.wait(lock, [&] { return state_ != State::open || !searches_.empty(); });
@@ -117,14 +117,17 @@ void PointToPoint::fail_searches(const Status& why) {
   searches_.clear();
 }
 
-// The store goes with the rank that has it. That rank may have heard of a loss sooner than this one.
-Status PointToPoint::failure_behind(const Status& of_store, std::unique_lock<std::mutex>& lock) {
+// The store goes with the rank that has it. That rank may have heard of a loss sooner than this one. What has
+// come before that counts.
+void PointToPoint::end_searches(const Status& of_store, std::unique_lock<std::mutex>& lock) {
   constexpr std::chrono::milliseconds kForLoss{500}, kBetweenLooks{5};
   const Time until = clock_now() + kForLoss;
   while (state_ == State::open && group_.failure().ok() && clock_now() < until)
     changed_.wait_for(lock, kBetweenLooks);
+  Status again;
+  search_once(again);
   const Status failure = group_.failure();
-  return failure.ok() ? of_store : failure;
+  fail_searches(failure.ok() ? of_store : failure);
 }
 
 // Returns false if the search has to go on. It fails only if no rank that can be asked has sent.
@@ -132,16 +135,24 @@ bool PointToPoint::find_source(Search& search, Status& of_store) {
   Status failure;
   for (int from = 0; from < size_; ++from) {
     if (from == rank_) continue;
+    std::uint64_t& received = received_[{from, search.tag}];
     try {
-      std::uint64_t& received = received_[{from, search.tag}];
       if (sends_->sent(from, search.tag) <= received) continue;
-      ++received;
+    } catch (const Error& error) {
+      failure = {error.code(), error.what()};
+      continue;
+    } catch (const std::exception& error) {
+      of_store = Status::backend_error(error.what());
+      continue;
+    }
+    ++received;
+    try {
       pair_with(from, search.start_timeout).receive_for(std::move(search.message), search.tag, search.handle);
       return true;
     } catch (const Error& error) {
       failure = {error.code(), error.what()};
-    } catch (const std::exception& error) {
-      of_store = Status::backend_error(error.what());
+    } catch (const std::exception& error) {  // no thread, say
+      failure = Status::backend_error(error.what());
     }
   }
   if (!failure.ok()) search.handle->fail(failure);

@@ -68,8 +68,8 @@ class PointToPoint {
   // `of_store`: why the store cannot be asked; left alone where it can.
   void search_once(Status& of_store);
   bool find_source(Search& search, Status& of_store);
-  // Waits a moment for the loss of a rank.
-  Status failure_behind(const Status& of_store, std::unique_lock<std::mutex>& lock);
+  // After a moment in which the loss of a rank may be heard of.
+  void end_searches(const Status& of_store, std::unique_lock<std::mutex>& lock);
   Status look_elsewhere(std::unique_lock<std::mutex>& lock);
   void fail_searches(const Status& why);
 

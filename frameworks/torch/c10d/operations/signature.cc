@@ -112,7 +112,8 @@ void sign(Request& request, const c10d::ReduceOp& op) {
 
 void sign_pairs(Request& request, const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
-  const bool may_be = at::isFloatingType(type) && tensor.dim() > 0 && tensor.size(-1) == 2;
+  const bool may_be =
+      at::isFloatingType(type) && tensor.dim() > 0 && tensor.size(-1) == 2 && tensor.stride(-1) == 1;
   if (may_be && tensor.is_view() && at::isComplexType(tensor._base().scalar_type()))
     request.signature |= std::uint64_t{1} << kPairs;
 }

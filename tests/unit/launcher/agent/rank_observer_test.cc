@@ -45,13 +45,18 @@ std::vector<agents::Observed> all_of(RankObserver& observer) {
 TEST(RankObserver, AFailureOfLongAgoIsNotRecent) {
   TrainingRecord record;
   RankObserver observer(3);
-  EXPECT_EQ(observer.recent_failure(RankObserver::Time::clock::now()), "") << "there is no page";
+  EXPECT_EQ(observer.recent_failure(RankObserver::Time::clock::now()).words, "") << "there is no page";
   observer.use(*SealedMemory::map(copy_of(record.descriptor()), sizeof(TrainingPage)));
-  EXPECT_EQ(observer.recent_failure(RankObserver::Time::clock::now()), "");
+  EXPECT_EQ(observer.recent_failure(RankObserver::Time::clock::now()).words, "");
   record.note_failure("rank 1 shut down without it");
   const auto now = RankObserver::Time::clock::now();
-  EXPECT_EQ(observer.recent_failure(now + 1s), "rank 1 shut down without it");
-  EXPECT_EQ(observer.recent_failure(now + 40s), "") << "the rank has gone on since";
+  EXPECT_EQ(observer.recent_failure(now + 1s).words, "rank 1 shut down without it");
+  EXPECT_EQ(observer.recent_failure(now + 40s).words, "") << "the rank has gone on since";
+  EXPECT_EQ(observer.recent_failure(now + 1s).lost_at_ns, 0);
+  record.note_loss();
+  EXPECT_NE(observer.recent_failure(now + 1s).lost_at_ns, 0);
+  EXPECT_EQ(observer.recent_failure(now + 1s).words, "rank 1 shut down without it");
+  EXPECT_EQ(observer.recent_failure(now + 40s).lost_at_ns, 0);
 }
 
 TEST(RankObserver, TellsHistoryOnceInBoundedMessages) {

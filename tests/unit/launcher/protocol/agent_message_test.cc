@@ -32,7 +32,7 @@ std::vector<Message> one_of_each() {
                  .one_host = true},
           Ready{"node3", 16},
           Started{3, 17, "0-3"},
-          Ended{3, 9, true, true, "allreduce: rank 1 shut down"},
+          Ended{3, 9, true, true, "allreduce: rank 1 shut down", true},
           CannotStart{"no"},
           Output{2, Stream::errors, "text\n"},
           Put{"key", "value"},

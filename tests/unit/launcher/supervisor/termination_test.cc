@@ -119,11 +119,17 @@ TEST(JobRecord, WhatHadFailedInARankBeforeItsEnd) {
   JobRecord job = job_of_three();
   job.note_start({0, 10, ""});
   job.note_start({1, 11, ""});
+  job.note_start({2, 12, ""});
   EXPECT_EQ(job.failure_of(0), "") << "it runs";
+  EXPECT_FALSE(job.failed_by_itself(0));
   job.note_end({.rank = 0, .status = W_EXITCODE(1, 0), .failure = "rank 1 shut\x1b[2J down"});
   job.note_end({.rank = 1, .status = W_EXITCODE(1, 0)});
   EXPECT_EQ(job.failure_of(0), "rank 1 shut?[2J down") << "it comes from another process";
   EXPECT_EQ(job.failure_of(1), "");
+  EXPECT_FALSE(job.failed_by_itself(0));
+  EXPECT_TRUE(job.failed_by_itself(1));
+  job.note_end({.rank = 2, .status = W_EXITCODE(1, 0), .saw_loss = true});
+  EXPECT_FALSE(job.failed_by_itself(2));
   EXPECT_EQ(job.words_for(0), "rank 0 (process 10 on node) ended with status 1");
 }
 

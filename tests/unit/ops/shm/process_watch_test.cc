@@ -2,6 +2,7 @@
 #include "ops/shm/process_watch.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,22 +102,41 @@ TEST(ProcessWatch, OneThatHasEndedBeforeIsHeardOfAtOnce) {
   EXPECT_TRUE(hears(*heard, std::chrono::seconds(60)));
 }
 
-TEST(ProcessWatch, AForkedChildEndsWithoutTheThread) {
+TEST(ProcessWatch, AForkedChildDisturbsNobody) {
+  Sleeper process;
+  const auto heard = listener();
   auto watch = ProcessWatch::of_this_process();
+  watch->add(process.watched(), heard);
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
+    watch->remove(process.watched());
     watch.reset();
     _exit(0);
   }
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  Sleeper process;
-  const auto heard = listener();
-  watch->add(process.watched(), heard);
   process.end();
   EXPECT_TRUE(hears(*heard, std::chrono::seconds(60))) << "the parent's thread goes on";
+}
+
+TEST(ProcessWatch, WithoutDescriptorsItEnds) {
+  Sleeper process;
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  for (const int left : {0, 1}) {
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit few{static_cast<rlim_t>(next + left), before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    {
+      ProcessWatch watch;
+      watch.add(process.watched(), listener());
+      watch.remove(process.watched());
+    }
+    ::setrlimit(RLIMIT_NOFILE, &before);
+  }
 }
 
 }  // namespace

@@ -136,6 +136,8 @@ TEST(TrainingRecord, APauseIsToldToThoseThatWait) {
   EXPECT_FALSE(record.pauses(0));
   record.note_stall("stalled after 3.3 s.\n  waiting: rank 0");
   EXPECT_EQ(read(record).stall, "stalled after 3.3 s; waiting: rank 0");
+  record.note_failure("stalled after 8.0 s.\n  waiting: rank 0");
+  EXPECT_EQ(read(record).failure, "stalled after 8.0 s; waiting: rank 0");
 }
 
 TEST(TrainingRecord, AProgramThatCountsItsStepsIsBelieved) {
