@@ -124,7 +124,7 @@ LocalRank::LocalRank(const SlotInfo& slot, Start start) : slot_(slot), terminal_
                                             : rank_variables(slot, start.launch.host);
   if (pmi) own["PMI_FD"] = std::to_string(pmi.number());
   if (futex) own["RUEDA_ROBUST_FUTEX"] = identity_of(futex.number());
-  own["RUEDA_LAUNCH_JOB"] = start.launch.name;
+  own["RUEDA_JOB"] = start.launch.name;
   own["RUEDA_AGENT_LINE"] = identity_of(channel_.ranks_end());
   const std::vector<std::string> environment =
       rank_environment(start.launch.environment, own,

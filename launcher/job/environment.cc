@@ -24,7 +24,7 @@ bool is_of_another_launcher(std::string_view name) {
   constexpr std::array<std::string_view, 5> kBeginnings{"PMI_", "PMIX_", "HYDI_", "MPI_LOCAL",
                                                         "RUEDA_LAUNCH_"};
   return name == "RUEDA_AGENT_LINE" || name == "RUEDA_WORKER" || name == "RUEDA_ONE_HOST" ||
-         name == "RUEDA_ROBUST_FUTEX" || name == "HOROVOD_ELASTIC" ||
+         name == "RUEDA_ROBUST_FUTEX" || name == "RUEDA_JOB" || name == "HOROVOD_ELASTIC" ||
          std::ranges::any_of(kBeginnings, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 

@@ -17,6 +17,7 @@ constexpr std::size_t kLeastSteps = 5, kMostSteps = 500;
 constexpr std::size_t kMostUsualParts = 1 << 14, kLeastUsual = 10,
                       kMostUsual = 100;   // of these and of steps a median is taken
 constexpr std::size_t kLeastBefore = 20;  // steps before a moment
+constexpr double kMostShare = 1.2;        // the others have more of a core, or the machine has got faster
 constexpr double kLeastShare = 0.5;       // no wait makes work take so much longer: it is other work
 constexpr double kSure = 2;               // errors of a difference
 constexpr double kMedianError = 0.93;     // of the distance of the quartiles, for one value
@@ -139,10 +140,9 @@ WhatIfs::Share WhatIfs::share_of_now(const std::deque<CommonWait>& waits, std::s
   const auto found = before_.find(rank);
   if (found == before_.end()) return {};
   const Usual &before = found->second.usual, now = usual_of(waits, first, waits.size(), rank);
-  const Share share{share_of(before.own, now.own), share_of(before.moves, now.moves)};
-  const auto is_alike = [](double part) { return part >= kLeastShare && part <= 1 / kLeastShare; };
-  if (!is_alike(share.own)) return {};
-  return {share.own, is_alike(share.moves) ? share.moves : 1};
+  const double own = share_of(before.own, now.own);
+  if (own < kLeastShare) return {};
+  return {std::min(own, kMostShare), std::min(share_of(before.moves, now.moves), kMostShare)};
 }
 
 std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::span<const LateSince> late) {

@@ -16,7 +16,7 @@
 namespace rueda {
 
 std::string name_in_launcher(const AgentLine& line) {
-  const char *job = std::getenv("RUEDA_LAUNCH_JOB"), *rank = std::getenv("RUEDA_RANK");
+  const char *job = std::getenv("RUEDA_JOB"), *rank = std::getenv("RUEDA_RANK");
   const bool elastic = std::getenv("RUEDA_WORKER") != nullptr;
   return line && !elastic && job != nullptr && rank != nullptr ? fmt::format("{} {}", job, rank) : "";
 }

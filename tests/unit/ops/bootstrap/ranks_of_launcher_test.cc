@@ -28,10 +28,10 @@ TEST(RanksOfLauncher, ProcessesThatOneRankHasStartedAreNotKnown) {
 }
 
 TEST(RanksOfLauncher, AProcessWithoutAnAgentHasNoName) {
-  ::setenv("RUEDA_LAUNCH_JOB", "job_7", 1);
+  ::setenv("RUEDA_JOB", "job_7", 1);
   ::setenv("RUEDA_RANK", "1", 1);
   EXPECT_EQ(name_in_launcher(AgentLine()), "");
-  ::unsetenv("RUEDA_LAUNCH_JOB");
+  ::unsetenv("RUEDA_JOB");
   ::unsetenv("RUEDA_RANK");
 }
 
