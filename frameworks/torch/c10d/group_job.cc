@@ -10,6 +10,9 @@
 namespace rueda {
 namespace {
 
+// Of another thread at jobs; after the end of Python one that needs its lock stays there for ever.
+constexpr std::chrono::seconds kLongestLook{5};
+
 // Their threads are over, so nothing waits here. A job with Futures that wait goes on.
 bool is_over(GroupJob& job) { return !job.completer()->running() && job.end_within(Duration::zero()); }
 
@@ -52,13 +55,16 @@ void GroupJobs::retire(const std::shared_ptr<GroupJob>& job) {
   {
     const std::lock_guard lock(mutex_);
     if (std::erase(jobs_, job) == 0) return;
+    ++busy_;
   }
   job->completer()->end(kGraceOfFutures);
   job->end_within(Duration::zero());
   {
     const std::lock_guard lock(mutex_);
     retired_.push_back(job);
+    --busy_;
   }
+  rested_.notify_all();
   end_retired();
 }
 
@@ -68,25 +74,32 @@ void GroupJobs::end_retired() {
   {
     const std::lock_guard lock(mutex_);
     ending.swap(retired_);
+    ++busy_;
   }
   std::erase_if(ending, [](const std::shared_ptr<GroupJob>& job) { return is_over(*job); });
-  const std::lock_guard lock(mutex_);
-  retired_.insert(retired_.end(), ending.begin(), ending.end());
-}
-
-// A job that has not ended stays as it is: its thread goes with the process.
-void GroupJobs::end_all(Duration longest) {
-  if (is_forked_child()) return;
-  std::vector<std::shared_ptr<GroupJob>> all;
   {
     const std::lock_guard lock(mutex_);
+    retired_.insert(retired_.end(), ending.begin(), ending.end());
+    --busy_;
+  }
+  rested_.notify_all();
+}
+
+// A job that has not ended stays as it is: its thread goes with the process. Another thread may have some at
+// the moment.
+void GroupJobs::end_all(Duration longest) {
+  if (is_forked_child()) return;
+  const Time until = clock_now() + longest;
+  std::vector<std::shared_ptr<GroupJob>> all;
+  {
+    std::unique_lock lock(mutex_);
+    rested_.wait_for(lock, std::min<Duration>(longest, kLongestLook), [this] { return busy_ == 0; });
     all.swap(jobs_);
     all.insert(all.end(), retired_.begin(), retired_.end());
     retired_.clear();
   }
   for (const auto& job : all) job->completer()->stop(kGraceOfFutures);
   for (const auto& job : all) job->end_within(Duration::zero());
-  const Time until = clock_now() + longest;
   std::erase_if(all, [&](const std::shared_ptr<GroupJob>& job) {
     return job->end_within(std::max(until - clock_now(), Duration::zero()));
   });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -65,6 +66,8 @@ class GroupJobs {
   void end_retired();
 
   std::mutex mutex_;
+  std::condition_variable rested_;
+  int busy_ = 0;  // threads that have jobs which are in no list
   std::vector<std::shared_ptr<GroupJob>> jobs_;
   std::vector<std::shared_ptr<GroupJob>> retired_;
   std::vector<std::shared_ptr<GroupJob>> left_;  // at the end of the process
