@@ -175,8 +175,10 @@ json load_as_json(const HostView& host) {
 json as_json(const Analysis& analysis) {
   json ranks = json::array(), what_ifs = json::array();
   for (const LateRank& late : analysis.lateness.ranks) ranks.push_back(late_as_json(late));
+  constexpr double kLeastPercent = 0.5;  // less is nothing to act on
   for (const WhatIf& what_if : analysis.what_ifs)
-    what_ifs.push_back({{"rank", what_if.rank}, {"faster_percent", rounded(what_if.faster_percent, 0.1)}});
+    if (what_if.faster_percent >= kLeastPercent)
+      what_ifs.push_back({{"rank", what_if.rank}, {"faster_percent", rounded(what_if.faster_percent, 0.1)}});
   return {{"steps", analysis.lateness.steps}, {"ranks", std::move(ranks)}, {"what_if", std::move(what_ifs)}};
 }
 
