@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training loop in which one rank has a fault, for what_if.py and for tests of the live page.
 
-    ruedarun -np 3 faulty_training.py FAULT RANK [--milliseconds 8] [--after 60] [--steps 1000000]
+    ruedarun -np 3 faulty_training.py FAULT RANK [--milliseconds 8] [--after 60] [--sample 0.5] [--steps 1000000]
 
 FAULT: none; data (the loader is slow), compute (the forward pass), garbage (now and then Python collects it), stuck (for ever, in a lock), mismatch (another shape),
 card (the network cards of the host carry 20 Mbit/s; needs root and --virtual-hosts).
@@ -23,15 +23,18 @@ import rueda.torch as hvd
 
 
 class Samples(torch.utils.data.Dataset):
-    """Each takes half a millisecond, and more where the loader is slow."""
+    """Each takes some time, and more where the loader is slow."""
 
     delay = 0.0
+
+    def __init__(self, milliseconds):
+        self.usual = milliseconds * 1e-3
 
     def __len__(self):
         return 1 << 30
 
     def __getitem__(self, index):
-        time.sleep(5e-4 + Samples.delay)
+        time.sleep(self.usual + Samples.delay)
         return torch.randn(64), torch.randn(1)
 
 
@@ -62,6 +65,7 @@ def main():
     parser.add_argument("rank", type=int)
     parser.add_argument("--milliseconds", type=float, default=8)
     parser.add_argument("--after", type=int, default=60, help="steps without a fault")
+    parser.add_argument("--sample", type=float, default=0.5, help="milliseconds that the loader takes for each of 4")
     parser.add_argument("--width", type=int, default=256, help="of the model")
     parser.add_argument("--steps", type=int, default=1_000_000)
     options = parser.parse_args()
@@ -73,7 +77,7 @@ def main():
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters())
     steps_of_a_collection = max(1, round(seconds_of_a_collection() * 1e3 / options.milliseconds))
-    loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=4))
+    loader = iter(torch.utils.data.DataLoader(Samples(options.sample), batch_size=4))
     for step in range(options.steps):
         fault = options.fault if is_faulty and step >= options.after else "none"
         Samples.delay = options.milliseconds / 4e3 if fault == "data" else 0.0

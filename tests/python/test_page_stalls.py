@@ -178,10 +178,10 @@ def test_a_long_checkpoint_is_no_stall(tmp_path, monkeypatch):
 
 
 def test_a_job_without_a_fault_blames_nobody():
-    """A rank that shares its core is late in truth, and on a busy machine any rank may be so for a while."""
+    """A rank that shares its core with others is late in truth, so most of a step is no work for the processor."""
     wrong = []
     for _ in range(3):
-        with Job(max(2, min(3, len(os.sched_getaffinity(0)))), sys.executable, FAULTY, "none", 0) as job:
+        with Job(3, sys.executable, FAULTY, "none", 0, "--sample", 5) as job:
             answer = job.get("/events")
             assert first_event(answer, 60, lambda name, data: data.get("progress", {}).get("step", 0) > 50)
             wrong.append([])
