@@ -283,7 +283,7 @@ void ProgressEngine::note_sets(const Plan& plan) {
     recorder.note_set(static_cast<ProcessSetId>(plan.result), {});
 }
 
-// What fails after a rank has left the job is not why it ends.
+// A failure after a rank has left the job is not the reason of its end.
 void ProgressEngine::complete(std::span<Entry> entries, const Status& status) {
   const bool is_present = departure_.state == Departure::State::present;
   for (Entry& entry : entries) {

@@ -70,8 +70,8 @@ struct RuntimeComponents {
   // How the process of a rank that was lost ended, "was killed by signal 9 (Killed)"; empty as long as nobody
   // has said it. No function: nobody will.
   std::function<std::string(Rank)> how_it_ended;
-  // How the connection to a rank fell silent, "has sent nothing for 30 s"; empty where it did not. No
-  // function: the transport does not watch connections.
+  // The silence of the connection to a rank, in words, "has sent nothing for 30 s"; empty where it did not.
+  // No function: the transport does not watch connections.
   std::function<std::string(Rank)> silence;
   // Describes the last activity of a lost rank, in lines. Empty if the activity is not known here, or another
   // rank has told it.

@@ -31,8 +31,8 @@ class RankObserver {
   void use(SealedMemory page);
   // Null: there is none.
   const std::shared_ptr<const SealedMemory>& page() const { return page_; }
-  // Of its last operation that has failed, and of the last loss of a rank. Without words and times of more
-  // than half a minute before `now`.
+  // The last failure of an operation of the rank, and the last loss of another rank. It has no words and
+  // times of more than half a minute before `now`.
   TrainingFailure recent_failure(Time now) const;
   // Looks at the page, and at `process` if that is not 0.
   void look(pid_t process, Time now);

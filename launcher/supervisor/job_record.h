@@ -52,7 +52,7 @@ class JobRecord {
   // "rank 2 (process 17 on node3) was killed by signal 9 (Killed)"; `name` in place of "rank 2 (".
   std::string words_for(int rank, const std::string& name = "") const;
   std::string process_of(int rank) const;  // "process 17 on node3"
-  // Of an operation of the rank, shortly before its end; empty: none has failed.
+  // The error of an operation of the rank, shortly before its end; empty: none has failed.
   std::string failure_of(int rank) const;
   // It has ended, and is not known to have heard of a failed operation or a lost rank before.
   bool failed_by_itself(int rank) const;

@@ -39,7 +39,7 @@ class WhatIfs {
   struct Typical {
     double median = 0, error = 0;
   };
-  // Of some steps, of the median of the other ranks, in ns.
+  // The usual times in some steps, in ns: medians over the steps of the median of the other ranks.
   struct Usual {
     Typical own{}, moves{};
   };

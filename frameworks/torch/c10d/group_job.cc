@@ -10,7 +10,7 @@
 namespace rueda {
 namespace {
 
-// Of another thread at jobs; after the end of Python one that needs its lock stays there for ever.
+// Another thread may be at jobs for so long. One that needs Python's lock after Python's end stays for ever.
 constexpr std::chrono::seconds kLongestLook{5};
 
 // Their threads are over, so nothing waits here. A job with Futures that wait goes on.

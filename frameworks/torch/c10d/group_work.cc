@@ -22,7 +22,8 @@ using c10::ivalue::Future;
 // "all_reduce" of "rueda:all_reduce".
 std::string_view operation_in(std::string_view title) { return title.substr(title.find(':') + 1); }
 
-// Of an operation of all ranks. Rank 0 asks them after the time of the stall check, and waits for answers.
+// The sentence is for operations of all ranks. Rank 0 asks them after the time of the stall check, and waits
+// for answers.
 std::string how_ranks_are_named(Duration limit) {
   constexpr Duration kForAnswers = std::chrono::milliseconds(1500);
   static const Config config = config_from_environment();

@@ -18,7 +18,7 @@ namespace rueda {
 void sign(Request& request, c10d::OpType operation);
 void sign(Request& request, at::ScalarType type);
 void sign(Request& request, const c10d::ReduceOp& op);
-// Of a tensor that torch has made from a complex one, as pairs of real numbers. Only words tell of it:
+// Notes that torch has made the tensor from a complex one, as pairs of real numbers. Only words tell of it:
 // another rank may have made the pairs itself.
 void sign_pairs(Request& request, const at::Tensor& tensor);
 // Of tensors that all ranks know: their elements.
