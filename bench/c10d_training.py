@@ -213,7 +213,9 @@ def keep(options, rows):
                 "ratio": round(row["ratio"], 3), "note": f"peer: {BASE[row['wrapper']]}"}
                for row in rows if row["wrapper"] in bases and row["side"] != BASE[row["wrapper"]]]
     ranks = rows[0]["ranks"]
-    performance_page.keep(Path(options.json), f"A training step by torch.distributed, {ranks} ranks on one host", "Training",
+    wrappers = " and ".join({"ddp": "DistributedDataParallel", "fsdp": "FSDP2"}[wrapper] for wrapper in bases)
+    model = {"encoder": "an encoder", "linear": "linear layers"}[options.model]
+    performance_page.keep(Path(options.json), f"torch.distributed: a training step of {wrappers} with {model}, {ranks} ranks on one host", "Training",
                           f"torchrun --standalone --nproc-per-node {ranks} bench/c10d_training.py", "ms",
                           f"{rows[0]['parameters'] / 1e6:.0f} million parameters. Medians of {options.rounds} rounds of {options.steps} steps, in turns.",
                           figures)

@@ -162,6 +162,7 @@ bool ProgressEngine::accept_submissions(Time now) {
     const std::span<Entry> group = rest.first(of_one_group(rest));
     rest = rest.subspan(group.size());
     if (const Status status = refusal(group); !status.ok()) {
+      shared_.observer.failed(status);
       conclude_all(group, status);
       continue;
     }

@@ -132,9 +132,13 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
   timeline_.push(event);
 }
 
-// The launcher tells of lost ranks. A rank that has shut down without an operation of others is no loss.
 void Observer::ended(const Status& status) {
   look_at_stalls(false);
+  failed(status);
+}
+
+// The launcher tells of lost ranks. A rank that has shut down without an operation of others is no loss.
+void Observer::failed(const Status& status) {
   const bool is_failure = status.code == StatusCode::mismatch ||
                           status.code == StatusCode::invalid_argument || status.code == StatusCode::stalled ||
                           status.code == StatusCode::shut_down || status.code == StatusCode::backend_error;

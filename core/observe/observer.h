@@ -38,6 +38,7 @@ class Observer {
   void finished(const Plan& plan, const EndedPlan& how);
   void completed(const Request& request, const Flight& flight, bool ok);
   void ended(const Status& status);        // of the operations that have completed last
+  void failed(const Status& status);       // of operations that were refused, say; OK: none has failed
   void stalled(const std::string& words);  // a report
   void look_at_stalls(bool go_on);         // those of the report
   void agreed(Negotiator& negotiator);     // it has heard or said something

@@ -70,7 +70,7 @@ void RankObserver::look(pid_t process, Time now) {
     state_.cpu_seconds = cpu_seconds_of(process);
   }
   const auto state = [this] {
-    return std::tuple(state_.step, state_.phase_since_ns, state_.failure, state_.stall);
+    return std::tuple(state_.step, state_.phase_since_ns, state_.failure, state_.failed_at_ns, state_.stall);
   };
   const auto before = state();
   if (process == 0) told_plans_.at.reset();  // it may have ended
@@ -106,6 +106,7 @@ void RankObserver::read_page(Time now) {
   state_.clock_offset_ns = reading->clock_offset_ns;
   state_.settings = reading->settings;
   state_.failure = reading->failure;
+  state_.failed_at_ns = reading->failed_at_ns;
   state_.stall = reading->stall;
   state_.plans_uncounted = reading->plans_uncounted;
   note_routes(reading->routes, now);

@@ -121,6 +121,7 @@ void put_training(Writer& writer, const Observed& message) {
   }
   put_settings(writer, message.settings);
   writer.put_string(message.failure);
+  writer.put(message.failed_at_ns);
   writer.put_string(message.stall);
   writer.put(message.plans_uncounted);
   writer.put_count(message.routes.size());
@@ -148,6 +149,7 @@ void get_training(Reader& reader, Observed& message) {
   message.curves = reader.get_list<Observed::Curve>(2, get_curve);
   message.settings = get_settings(reader);
   message.failure = get_text(reader, TrainingPage::kFailureBytes);
+  message.failed_at_ns = reader.get<std::int64_t>();
   message.stall = get_text(reader, TrainingPage::kStallBytes);
   message.plans_uncounted = reader.get<std::uint64_t>();
   message.routes = reader.get_list<CountedRoute>(kRouteBytes, get_route);

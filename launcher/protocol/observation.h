@@ -61,7 +61,8 @@ struct Observed {
   std::vector<Curve> curves;  // those with new points
   PlanSettings settings;
   std::string failure;  // of the last operation that has failed, in words
-  std::string stall;    // of operations that wait for some ranks, in words
+  std::int64_t failed_at_ns = 0;
+  std::string stall;  // of operations that wait for some ranks, in words
   std::uint64_t plans_uncounted = 0;
   std::vector<CountedRoute> routes;  // those with new Plans
   bool operator==(const Observed&) const = default;

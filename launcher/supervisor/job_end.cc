@@ -57,7 +57,7 @@ void JobEnd::name_failed(int rank) {
   if (++told_.failure_lines > kMostLines) return;
   std::string words = "ruedarun: " + job_.words_for(rank);
   if (is_first && !failure.empty()) words += " after a failed operation: " + failure;
-  if (is_cause && !is_first) words += "; no operation of it had failed";
+  if (is_cause && !is_first) words += "; it had told of no failed operation";
   output_.say(words);
 }
 

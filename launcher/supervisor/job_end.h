@@ -58,7 +58,7 @@ class JobEnd {
  private:
   struct Told {
     int failure_lines = 0;     // how many ranks have been named
-    bool cause = false;        // one of them: no operation of it had failed
+    bool cause = false;        // one of them: it had told of no failed operation
     int failures = 0;          // and to the other ranks
     bool output_lost = false;  // to the user
     bool over = false;         // to the agents

@@ -43,7 +43,7 @@ struct RankView {
   double heard_at = 0;              // Unix seconds: the last time
   agents::Observed observed;        // the last one, without its history
   std::int64_t phase_since_ns = 0;  // on rank 0's clock
-  Time failed_at{};                 // its last failure was heard
+  Time failed_at{};                 // the time of its last failure
   std::uint64_t failed_step = 0;    // so many steps had ended then
   std::optional<Time> stalled_at;   // its words of a stall were heard; nothing: there are none
   bool stall_is_told = false;       // as an event

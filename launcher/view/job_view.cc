@@ -62,7 +62,9 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   if (found == ranks_.end() || found->second.host != host) return;
   RankView& rank = found->second;
   const auto is_far = [](std::int64_t time) { return time <= -kFarthest || time >= kFarthest; };
-  if (is_far(news.now_ns) || is_far(news.clock_offset_ns) || is_far(news.phase_since_ns)) return;
+  if (is_far(news.now_ns) || is_far(news.clock_offset_ns) || is_far(news.phase_since_ns) ||
+      is_far(news.failed_at_ns))
+    return;
   clock_.note(host, news.now_ns, job_ns(now));
   const bool changed = !rank.is_heard || rank.observed.has_training != news.has_training;
   rank.is_heard = true;
@@ -85,12 +87,14 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
 // Words of a failure are the same on all ranks, and are told once. A stall without words is over. Rank 0 of
 // each process set has its own.
 void JobView::hear_words(const agents::Observed& news, Time now) {
+  const Time failed_at =
+      now - std::chrono::nanoseconds(std::max<std::int64_t>(0, news.now_ns - news.failed_at_ns));
   const auto told = [&](const auto& each) { return each.second.observed.failure == news.failure; };
   if (!news.failure.empty() && std::ranges::none_of(ranks_, told))
-    note_event("error", news.rank, news.failure, now);
+    note_event("error", news.rank, news.failure, failed_at);
   RankView& rank = ranks_.at(news.rank);
-  if (news.failure != rank.observed.failure) {
-    rank.failed_at = now;
+  if (news.failure != rank.observed.failure || news.failed_at_ns != rank.observed.failed_at_ns) {
+    rank.failed_at = failed_at;
     rank.failed_step = news.step;
   }
   if (news.stall == rank.observed.stall) return;

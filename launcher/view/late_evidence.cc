@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -186,13 +187,21 @@ std::size_t spell_of(std::size_t rank, std::span<const Delays> delays, std::span
   return 0;
 }
 
+// Among many ranks chance has longer spells.
+std::size_t least_from_start(std::size_t ranks) {
+  constexpr std::size_t kManyRanks = 16;
+  return kSpells.front() + static_cast<std::size_t>(std::bit_width(ranks / kManyRanks));
+}
+
 // The same of one that goes back to the first steps, or nearly: chance has nothing like it, as long as single
 // steps are alike.
 std::size_t spell_from_start(std::size_t rank, std::span<const Delays> delays,
                              std::span<const Latest> latest) {
-  if (delays.size() > kMostFromStart || delays.size() < kSpells.front()) return 0;
+  if (delays.empty()) return 0;
+  const std::size_t least = least_from_start(delays.back().sum.size());
+  if (delays.size() > kMostFromStart || delays.size() < least) return 0;
   std::vector<double> last;
-  for (const Delays& each : delays.last(kSpells.front()))
+  for (const Delays& each : delays.last(least))
     last.push_back(std::isnan(each.sum[rank]) ? 0 : each.sum[rank]);
   const double middle = median_of(std::move(last));
   std::size_t length = 0;
@@ -201,7 +210,7 @@ std::size_t spell_from_start(std::size_t rank, std::span<const Delays> delays,
     if (!(delay >= middle / kAlike && delay <= middle * kAlike)) break;
     ++length;
   }
-  if (length < kSpells.front()) return 0;
+  if (length < least) return 0;
   const std::int64_t took = delays.back().at_ns - delays[delays.size() - length].at_ns;
   const double step = static_cast<double>(took) * kMilli / static_cast<double>(length - 1);
   if (took < kLeastSpell || middle < kLeastPart * step) return 0;

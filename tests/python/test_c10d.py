@@ -100,6 +100,20 @@ def test_a_timeout_says_who_names_the_ranks(script):
     assert "stalled: " not in out and "unset RUEDA_STALL_CHECK_DISABLE, and rank 0 names the ranks. If" in out, out
 
 
+@pytest.mark.parametrize("launcher", ["torchrun", "ruedarun"])
+def test_ranks_that_wait_for_each_other_in_an_evaluation_do_not_evaluate(script, launcher):
+    out = run(script("""
+        import rueda.torch as hvd
+        os.dup2(1, 2)
+        rank, size = begin(seconds=5)
+        with hvd.phase("evaluation"):
+            say(rank, error_of((lambda: dist.all_reduce(torch.ones(1))) if rank == 0 else (lambda: dist.recv(torch.ones(1), 0))))
+        os._exit(0)  # the other rank waits no more
+    """), launcher=launcher, RUEDA_STALL_CHECK_TIME="0.5")
+    assert len(re.findall("Timed out after 5000 ms", out)) == 2, out
+    assert re.search(r"stalled: all_?reduce .*\n(.*\n)*.*not submitted by: rank 1\n", out), out
+
+
 def test_a_timeout_that_is_set_later(script):
     out = run(script("""
         rank, size = begin()

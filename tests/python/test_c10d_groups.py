@@ -85,7 +85,7 @@ def test_an_exception_of_a_rank_is_named_behind_the_errors_of_others(script):
     about = r"\(process \d+ on \S+\) ended with status 1"
     assert done.returncode == 1 and len(lines) == 2, done.stderr
     assert re.match(rf"rank [02] {about} after a failed operation: .*rank 1 shut down without it", lines[0]), lines
-    assert re.fullmatch(rf"rank 1 {about}; no operation of it had failed", lines[1]), lines
+    assert re.fullmatch(rf"rank 1 {about}; it had told of no failed operation", lines[1]), lines
 
 
 def test_a_lost_rank_ends_a_receive_from_any_source(script, tmp_path):

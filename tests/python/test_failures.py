@@ -164,7 +164,7 @@ def test_the_launcher_names_the_cause_where_others_end_first(options, status):
     about = r"\(process \d+ on \S+\)"
     left = rf"rank [02] {about} ended with status 1 after a failed operation: .*rank 1 shut down without it, while ranks 0, 2 asked for it"
     assert re.match(left, lines[0]), err
-    own = [rf"rank 1 {about} ended with status 3; no operation of it had failed"] if status else []
+    own = [rf"rank 1 {about} ended with status 3; it had told of no failed operation"] if status else []
     assert len(lines) == 1 + len(own) and all(map(re.fullmatch, own, lines[1:])), err
     job.check_nothing_is_left(1)
 

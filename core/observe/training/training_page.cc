@@ -196,6 +196,7 @@ std::optional<TrainingReading> read_training_page(ConstBytes bytes, std::uint64_
   }
   reading.settings = settings_of(page);
   reading.failure = text_of(page.failure);
+  reading.failed_at_ns = static_cast<std::int64_t>(load_word(page.failed_at_ns));
   reading.stall = text_of(page.stall);
   reading.plans_uncounted = load_word(page.plans_uncounted);
   reading.routes = routes_of(page);

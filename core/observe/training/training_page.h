@@ -154,7 +154,8 @@ struct TrainingReading {
   std::vector<ScalarCurve> curves;   // in the order of their first points: an index never changes its tag
   PlanSettings settings;
   std::string failure;  // of the last operation that has failed, in words; empty: none has
-  std::string stall;    // of operations that wait for some ranks, in words; empty: none does
+  std::int64_t failed_at_ns = 0;
+  std::string stall;  // of operations that wait for some ranks, in words; empty: none does
   std::uint64_t plans_uncounted = 0;
   std::vector<CountedRoute> routes;      // by number
   std::uint64_t generation = 0;          // of an elastic job: the process is one of its ranks

@@ -322,6 +322,8 @@ std::string TrainingRecord::pause_in_words() {
                      static_cast<double>(monotonic_ns() - since_ns_) * kNano);
 }
 
+bool TrainingRecord::is_in_pause() const { return is_pause(static_cast<Phase>(load_word(page_->phase))); }
+
 bool TrainingRecord::pauses(double last_seconds) {
   const std::lock_guard lock(mutex_);
   const auto seconds_since = [now = monotonic_ns()](std::int64_t moment) {

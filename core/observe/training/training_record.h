@@ -62,7 +62,9 @@ class TrainingRecord {
   void note_stall(std::string_view words);
   // "checkpoint for 3.3 s"; empty in a phase that is part of a step. Any thread.
   std::string pause_in_words();
-  // The process evaluates or saves, for no longer than usual; or it has done so in the last seconds.
+  // The process evaluates or saves. Any thread.
+  bool is_in_pause() const;
+  // The same for no longer than usual; or it has done so in the last seconds.
   bool pauses(double last_seconds);
 
   // The caller's own until it gives the Route back; then a later caller may go on counting. Null: all are

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/config.h"
 #include "core/base/error.h"
 #include "core/base/system/fork_guard.h"
 #include "core/engine/memory/symmetric_memory.h"
@@ -98,6 +99,12 @@ void with_errors_of_c10d(std::string_view title, const std::string& group, Begin
   }
 }
 
+std::shared_ptr<const GroupInMessages> in_messages(std::string name) {
+  const Config config = config_from_environment();
+  return std::make_shared<const GroupInMessages>(
+      GroupInMessages{std::move(name), config.stall_check_time, config.stall_check_disable});
+}
+
 }  // namespace
 
 Titles::Titles(const std::string& backend) {
@@ -114,8 +121,7 @@ GroupOperations::GroupOperations(std::unique_ptr<Runtime> runtime, const intrusi
     : rank_(rank),
       size_(size),
       names_(complete(std::move(names), size)),
-      in_words_(std::make_shared<const std::string>(
-          fmt::format("group '{}' on rank {} of {}", names_.group, rank, size))),
+      in_messages_(in_messages(fmt::format("group '{}' on rank {} of {}", names_.group, rank, size))),
       titles_(names_.backend),
       timeout_(timeout.count()),
       record_(names_.group, names_.ranks, rank),
@@ -153,7 +159,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall&& call,
   call.device = device_of(submissions.front());
   if (call.device) last_device_.store(call.device->index());
   auto work = make_work(std::move(call));
-  with_errors_of_c10d(title, *in_words_, [&] {
+  with_errors_of_c10d(title, in_messages_->name, [&] {
     OperationOrder::Begun begun = job_->order().begin(job_->runtime(), std::move(submissions), limit);
     work->begin(begun.number, pending(std::move(begun.handles)));
   });
@@ -179,7 +185,7 @@ std::function<Status()> GroupOperations::failure_later() const {
 
 intrusive_ptr<GroupWork> GroupOperations::make_work(GroupCall&& call) const {
   if (call.device) call.failure = failure_later();
-  return c10::make_intrusive<GroupWork>(rank_, std::move(call), in_words_, job_->completer());
+  return c10::make_intrusive<GroupWork>(rank_, std::move(call), in_messages_, job_->completer());
 }
 
 intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
@@ -187,7 +193,7 @@ intrusive_ptr<c10d::Work> GroupOperations::end_coalescing(GroupCall call) {
   PendingOperations operations;
   for (const auto& each : works) {
     TORCH_CHECK_VALUE(!each->device() || !call.device || each->device() == call.device,
-                      "rueda: operations of ", *in_words_, " on ", *call.device, " and on ",
+                      "rueda: operations of ", in_messages_->name, " on ", *call.device, " and on ",
                       each->device().value_or(at::kCPU), " are coalesced; coalesce those of one device");
     if (each->device()) call.device = each->device();
     const PendingOperations& its = each->operations();
@@ -208,12 +214,12 @@ at::Tensor GroupOperations::allocate(TensorPool& pool, std::int64_t elements, at
   try {
     return pool.allocate(job_->runtime(), elements, type);
   } catch (const Error& error) {
-    C10_THROW_ERROR(DistBackendError, fmt::format("rueda: {}: {}", *in_words_, error.what()));
+    C10_THROW_ERROR(DistBackendError, fmt::format("rueda: {}: {}", in_messages_->name, error.what()));
   }
 }
 
 void GroupOperations::set_completion_hook(CompletionHook::Function function) {
-  TORCH_CHECK(!hook_, "rueda: ", *in_words_, " has a completion hook already");
+  TORCH_CHECK(!hook_, "rueda: ", in_messages_->name, " has a completion hook already");
   hook_ = std::make_shared<CompletionHook>(std::move(function));
 }
 
@@ -232,7 +238,7 @@ intrusive_ptr<c10d::Work> GroupOperations::message(GroupCall call, const at::Ten
   Submission submission = message_of(tensor);
   call.device = device_of(submission);
   auto work = make_work(std::move(call));
-  with_errors_of_c10d(title, *in_words_, [&] {
+  with_errors_of_c10d(title, in_messages_->name, [&] {
     // The message may begin later, when the stream has got more to do.
     job_->runtime().make_ready(submission);
     PendingOperations operations;

@@ -123,7 +123,7 @@ class GroupOperations {
   const int rank_;
   const int size_;
   const GroupNames names_;
-  const std::shared_ptr<const std::string> in_words_;
+  const std::shared_ptr<const GroupInMessages> in_messages_;
   const Titles titles_;
   std::atomic<std::int64_t> timeout_;  // milliseconds
   std::atomic<std::uint64_t> messages_{0};

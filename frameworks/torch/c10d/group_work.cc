@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/base/config.h"
 #include "core/base/error.h"
+#include "core/observe/training/training_record.h"
 #include "frameworks/torch/c10d/future_completer.h"
 #include "frameworks/torch/c10d/operations/training_marks.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
@@ -24,19 +24,18 @@ std::string_view operation_in(std::string_view title) { return title.substr(titl
 
 // The sentence is for operations of all ranks. Rank 0 asks them after the time of the stall check, and waits
 // for answers.
-std::string how_ranks_are_named(Duration limit) {
+std::string how_ranks_are_named(const GroupInMessages& group, Duration limit) {
   constexpr Duration kForAnswers = std::chrono::milliseconds(1500);
-  static const Config config = config_from_environment();
-  if (config.stall_check_disable)
+  if (group.stall_check_disable)
     return "Some rank has not called it; unset RUEDA_STALL_CHECK_DISABLE, and rank 0 names the ranks.";
-  const Duration told = from_seconds(config.stall_check_time) + kForAnswers;
+  const Duration told = from_seconds(group.stall_check_time) + kForAnswers;
   if (limit >= told)
     return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks, unless they evaluate or "
            "save.";
   return fmt::format(
       "Some rank has not called it; a line 'stalled' of rank 0 names the ranks where the timeout is {:g} s "
       "or more (RUEDA_STALL_CHECK_TIME is {:g}).",
-      std::chrono::duration<double>(told).count(), config.stall_check_time);
+      std::chrono::duration<double>(told).count(), group.stall_check_time);
 }
 
 }  // namespace
@@ -53,7 +52,7 @@ void GroupCall::then(std::function<void()> next, const std::vector<at::Tensor>& 
   };
 }
 
-GroupWork::GroupWork(int rank, GroupCall&& call, std::shared_ptr<const std::string> group,
+GroupWork::GroupWork(int rank, GroupCall&& call, std::shared_ptr<const GroupInMessages> group,
                      std::shared_ptr<FutureCompleter> completer)
     : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr,
            at::hasCallbacks() ? call.shown : std::nullopt),
@@ -78,7 +77,7 @@ RecordedCall GroupWork::recorded_call() const {
 }
 
 std::string GroupWork::words(const std::string& what) const {
-  return fmt::format("rueda: {} number {} of {}: {}", operation_in(call_.title), number_, *group_, what);
+  return fmt::format("rueda: {} number {} of {}: {}", operation_in(call_.title), number_, group_->name, what);
 }
 
 bool GroupWork::isCompleted() {
@@ -190,16 +189,17 @@ std::string GroupWork::who_is_missing(Duration limit) const {
   if (call_.type == c10d::OpType::RECV)
     return fmt::format("Rank {} has not called send with that tag.", call_.source);
   if (call_.type == c10d::OpType::RECVANYSOURCE) return "No rank has called send with that tag.";
-  return how_ranks_are_named(limit);
+  return how_ranks_are_named(*group_, limit);
 }
 
 void GroupWork::throw_timed_out(std::chrono::milliseconds limit) const {
-  FlightRecorder::of_process().note_failure();
-  C10_THROW_ERROR(
-      DistBackendError,
+  const std::string why =
       words(fmt::format("Timed out after {} ms. {} If ranks are slow, give init_process_group() or "
                         "new_group() a longer timeout.",
-                        limit.count(), who_is_missing(limit))));
+                        limit.count(), who_is_missing(limit)));
+  FlightRecorder::of_process().note_failure();
+  TrainingRecord::of_process().note_failure(why);
+  C10_THROW_ERROR(DistBackendError, why);
 }
 
 std::string GroupWork::remedy_for(const Error& error) const {

@@ -53,13 +53,19 @@ struct GroupCall {
   }
 };
 
+// Purpose: how messages name a group, and its stall check. A plain value.
+struct GroupInMessages {
+  std::string name;             // "group 'default_pg' on rank 0 of 2"
+  double stall_check_time = 0;  // seconds
+  bool stall_check_disable = false;
+};
+
 // Purpose: waits for an operation, and tells how it went. Any thread may wait; the first that sees the end
 // finishes the operation, guarded by the mutex. On a device, the host waits until the device has been given
 // the operation. The thread's current stream then waits for the result. A barrier alone keeps the host, too.
 class GroupWork final : public c10d::Work {
  public:
-  // `group` for messages: "group 'default_pg' on rank 0 of 2".
-  GroupWork(int rank, GroupCall&& call, std::shared_ptr<const std::string> group,
+  GroupWork(int rank, GroupCall&& call, std::shared_ptr<const GroupInMessages> group,
             std::shared_ptr<FutureCompleter> completer);
 
   // Takes the operations, and their sequence number. Called once, before anybody else knows this Work.
@@ -103,7 +109,7 @@ class GroupWork final : public c10d::Work {
   std::exception_ptr failure() const;  // once it is settled
 
   GroupCall call_;
-  const std::shared_ptr<const std::string> group_;
+  const std::shared_ptr<const GroupInMessages> group_;
   const std::shared_ptr<FutureCompleter> completer_;
   PendingOperations operations_;
   std::optional<DeviceResult> on_device_;

@@ -115,14 +115,16 @@ ByteRingReader::Taken ByteRingReader::take_cell() {
   const std::size_t count = low & ~kEnd;
   const bool is_first_lap = read_ < ByteRing::kCells;
   if (is_first_lap ? head == 0 : number == read_ + 1 - ByteRing::kCells) return Taken::nothing;
-  const bool is_whole = head == head_of(read_ + 1, count, (low & kEnd) != 0);
-  if (!is_whole || count > ByteRing::kBytesOfCell || body_.size() + count > kLongest) {
+  const bool is_end = (low & kEnd) != 0;
+  const bool is_whole = head == head_of(read_ + 1, count, is_end);
+  const bool fits = count <= ByteRing::kBytesOfCell && (is_end || count == ByteRing::kBytesOfCell);
+  if (!is_whole || !fits || body_.size() + count > kLongest) {
     failure_ = corrupted(fmt::format("{:#x} stands at the head of cell {}", head, read_));
     return Taken::nothing;
   }
   body_.insert(body_.end(), cell.bytes, cell.bytes + count);
   ++read_;
-  return low & kEnd ? Taken::end : Taken::piece;
+  return is_end ? Taken::end : Taken::piece;
 }
 
 bool ByteRingReader::nothing_has_come() const {

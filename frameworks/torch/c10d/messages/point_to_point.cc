@@ -75,7 +75,7 @@ void PointToPoint::search_all() {
   while (state_ == State::open) {
     Status of_store = several_hosts_ ? look_elsewhere(lock) : Status();
     search_once(of_store);
-    if (!of_store.ok()) end_searches(of_store, lock);
+    if (!of_store.ok()) end_searches(lock);
     if (const Status failure = group_.failure(); !failure.ok()) fail_searches(failure);
     if (searches_.empty()) {
       changed_.wait(lock, [&] { return state_ != State::open || !searches_.empty(); });
@@ -118,16 +118,21 @@ void PointToPoint::fail_searches(const Status& why) {
 }
 
 // The store goes with the rank that has it. That rank may have heard of a loss sooner than this one. What has
-// come before that counts.
-void PointToPoint::end_searches(const Status& of_store, std::unique_lock<std::mutex>& lock) {
+// come before that counts. A search that began meanwhile has its own time.
+void PointToPoint::end_searches(std::unique_lock<std::mutex>& lock) {
   constexpr std::chrono::milliseconds kForLoss{500}, kBetweenLooks{5};
   const Time until = clock_now() + kForLoss;
+  for (Search& each : searches_) each.store_has_failed = true;
   while (state_ == State::open && group_.failure().ok() && clock_now() < until)
     changed_.wait_for(lock, kBetweenLooks);
-  Status again;
-  search_once(again);
-  const Status failure = group_.failure();
-  fail_searches(failure.ok() ? of_store : failure);
+  Status of_store = several_hosts_ ? look_elsewhere(lock) : Status();
+  search_once(of_store);
+  if (const Status failure = group_.failure(); !failure.ok()) return fail_searches(failure);
+  if (of_store.ok()) return;
+  std::erase_if(searches_, [&](Search& each) {
+    if (each.store_has_failed) each.handle->fail(of_store);
+    return each.store_has_failed;
+  });
 }
 
 // Returns false if the search has to go on. It fails only if no rank that can be asked has sent.

@@ -60,6 +60,7 @@ class PointToPoint {
     int tag;
     Duration start_timeout;
     std::shared_ptr<LaterHandle> handle;
+    bool store_has_failed = false;  // since it began
   };
 
   void connect();
@@ -69,7 +70,7 @@ class PointToPoint {
   void search_once(Status& of_store);
   bool find_source(Search& search, Status& of_store);
   // After a moment in which the loss of a rank may be heard of.
-  void end_searches(const Status& of_store, std::unique_lock<std::mutex>& lock);
+  void end_searches(std::unique_lock<std::mutex>& lock);
   Status look_elsewhere(std::unique_lock<std::mutex>& lock);
   void fail_searches(const Status& why);
 

@@ -53,8 +53,12 @@ void mark_group_operation() {
   mark_wait_behind_pass();
 }
 
+// Whether a rank pauses or waits decides about its stalls. So a wait within a pause counts without a
+// launcher, too.
 GroupWait::GroupWait() {
-  if (is_training_loop()) before_ = TrainingRecord::of_process().begin_phase(Phase::wait);
+  TrainingRecord& record = TrainingRecord::of_process();
+  if (is_training_loop() || (record.is_in_pause() && is_main_thread()))
+    before_ = record.begin_phase(Phase::wait);
 }
 
 GroupWait::~GroupWait() {

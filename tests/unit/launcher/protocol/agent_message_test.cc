@@ -79,6 +79,7 @@ std::vector<Message> one_of_each_for_watchers() {
           .curves = {{"loss", {{9, 0.5}, {10, 0.25}}}, {"", {}}},
           .settings = {64, 1, 2, 3, true, 4, "keeps the defaults"},
           .failure = "shapes differ",
+          .failed_at_ns = 7,
           .stall = "not submitted by: rank 2",
           .plans_uncounted = 5,
           .routes = {{6,

@@ -250,6 +250,7 @@ TEST(JobView, AFailureShortlyBeforeALossIsItsCause) {
     agents::Observed news = job.of(rank, Phase::other);
     news.step = 30;
     news.failure = "allreduce 'x': rank 1 shut down without it, while ranks 0, 2 asked for it.";
+    news.failed_at_ns = news.now_ns;
     job.view.hear(0, news, job.now());
   }
   job.later += 1s;

@@ -285,11 +285,13 @@ TEST(JobView, ARankThatStandsInAPhaseIsShown) {
 TEST(JobView, AFailedOperationIsTheStateUntilAStepEnds) {
   SimulatedJob job(3, nobody_is_late());
   job.run(50);
+  const std::int64_t failed_at_ns = job.of(0, Phase::forward).now_ns;
   const auto say = [&](std::uint64_t steps, bool is_stuck) {
     for (const int rank : {0, 1, 2}) {
       agents::Observed news = job.of(rank, is_stuck && rank != 2 ? Phase::wait : Phase::forward);
       news.step = steps;
       if (rank != 2) news.failure = "allreduce 'x' has other shapes";
+      if (rank != 2) news.failed_at_ns = failed_at_ns;
       job.view.hear(0, news, job.now());
     }
     job.view.update(job.now());
@@ -303,6 +305,22 @@ TEST(JobView, AFailedOperationIsTheStateUntilAStepEnds) {
   EXPECT_EQ(say(50, true), failed);
   job.later = 11s;
   EXPECT_TRUE(say(50, true).starts_with("stalled")) << "that was long ago";
+}
+
+TEST(JobView, AFailureOfLongAgoIsNoNewsToWhoLooksNow) {
+  SimulatedJob job(2, nobody_is_late());
+  job.run(50);
+  const auto say = [&](std::chrono::nanoseconds ago) {
+    agents::Observed news = job.of(0, Phase::forward);
+    news.step = 50;
+    news.failure = "allreduce 'x' has other shapes";
+    news.failed_at_ns = news.now_ns - ago.count();
+    job.view.hear(0, news, job.now());
+    job.view.update(job.now());
+    return job.view.everything(job.now())["line"]["text"].get<std::string>();
+  };
+  EXPECT_TRUE(say(20s).starts_with("running"));
+  EXPECT_TRUE(say(9s).starts_with("failed, step 50")) << "the same words of a later failure";
 }
 
 TEST(JobView, TheEndIsAmongTheLastEvents) {

@@ -118,8 +118,9 @@ TEST(ByteRing, ACountThatCannotBeIsAnError) {
 // The cell of the lap before is none of them.
 TEST(ByteRing, AHeadThatCannotBeIsAnError) {
   for (std::size_t before : {std::size_t{0}, std::size_t{7}, ByteRing::kCells + 7}) {
+    const std::uint64_t empty_piece = (before + 1) << 16 | 0xff00;
     for (std::uint64_t wrong :
-         {std::uint64_t{1}, std::uint64_t{1} << 16, std::uint64_t{3} << 40, ~std::uint64_t{0}}) {
+         {std::uint64_t{1}, std::uint64_t{1} << 16, std::uint64_t{3} << 40, ~std::uint64_t{0}, empty_piece}) {
       Ends ends;
       for (std::size_t i = 0; i < before; ++i) {
         ends.writer.send(message(5, i));
@@ -155,8 +156,8 @@ TEST(ByteRing, GarbageIsReadWithinBounds) {
     Ends ends;
     const bool is_believable = round % 2 == 0;  // cells of messages that never come whole
     for (std::size_t i = 0; i < ByteRing::kCells; ++i) {
-      const std::uint64_t low = random() % (is_believable ? 57 : 256);
-      ends.ring->cells[i].head.store(is_believable ? (i + 1) << 16 | (low ^ 0xff) << 8 | low : random());
+      constexpr std::uint64_t kLow = ByteRing::kBytesOfCell;
+      ends.ring->cells[i].head.store(is_believable ? (i + 1) << 16 | (kLow ^ 0xff) << 8 | kLow : random());
     }
     for (int step = 0; step < 5; ++step) EXPECT_FALSE(ends.reader.receive());
     EXPECT_LE(ends.ring->read.load(), ByteRing::kCells);
