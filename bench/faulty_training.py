@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training loop in which one rank has a fault, for what_if.py and for tests of the live page.
 
-    ruedarun -np 3 faulty_training.py FAULT RANK [--milliseconds 8] [--after 60] [--sample 0.5] [--steps 1000000]
+    ruedarun -np 3 faulty_training.py FAULT RANK [--milliseconds 8] [--after 60] [--sample 0.5] [--steps 1000000] [--mean-loss]
 
 FAULT: none; data (the loader is slow), compute (the forward pass), garbage (now and then Python collects it), stuck (for ever, in a lock), mismatch (another shape),
 card (the network cards of the host carry 20 Mbit/s; needs root and --virtual-hosts).
@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--sample", type=float, default=0.5, help="milliseconds that the loader takes for each of 4")
     parser.add_argument("--width", type=int, default=256, help="of the model")
     parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--mean-loss", action="store_true", help="ranks average their losses in each step, before the gradients")
     options = parser.parse_args()
     hvd.init()
     torch.manual_seed(1)
@@ -97,9 +98,10 @@ def main():
         if options.fault == "mismatch" and step == options.after:
             with contextlib.suppress(hvd.HorovodInternalError, ValueError, RuntimeError):
                 hvd.allreduce(torch.ones(3 if is_faulty else 4), name="sum")
+        mean = hvd.allreduce(loss.detach(), name="mean loss") if options.mean_loss else loss
         loss.backward()
         optimizer.step()
-        hvd.log({"loss": loss})
+        hvd.log({"loss": mean})
 
 
 if __name__ == "__main__":

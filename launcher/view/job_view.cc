@@ -181,7 +181,9 @@ void JobView::analyse(Time now) {
   tell_stragglers(now);
 }
 
+// A slow card makes ranks late that have no fault.
 void JobView::tell_stragglers(Time now) {
+  if (line_.slow_cards.any_suspect()) return;
   for (const auto& [late, is_change] : analysed_.stragglers.hear(analysed_.analysis.lateness)) {
     if (rank_of(late.rank) < 0) continue;
     const std::string& host = hosts_.at(static_cast<std::size_t>(ranks_.at(late.rank).host)).name;

@@ -38,6 +38,9 @@ constexpr double kLeastPause = 100;  // ms: machines have shorter ones of their 
 constexpr std::size_t kMostFromStart = 40, kOneIn = 5;
 constexpr double kAlike = 2, kLeastPart = 0.1;
 constexpr double kNoCap = std::numeric_limits<double>::max();
+// Long waits in a row: each and all of them, in ms.
+constexpr double kLeastLong = 50, kLongSum = 300;
+constexpr std::size_t kLeastLongWaits = 2;
 
 // Half of all delays are smaller.
 double usual_size(std::span<const Delays> delays) {
@@ -280,6 +283,33 @@ std::optional<std::size_t> rank_with_pauses(std::span<const Latest> latest, std:
   return std::nullopt;
 }
 
+// Of a step. A plain value.
+struct LongestWait {
+  std::uint64_t step = 0;
+  std::size_t wait = 0;  // its number
+  double ms = 0;
+};
+
+// Of the last steps, the last one first.
+std::vector<LongestWait> longest_waits(const std::deque<CommonWait>& waits) {
+  std::vector<LongestWait> steps;
+  for (std::size_t i = waits.size(); i-- > 0;) {
+    const LongestWait wait{waits[i].step, i, static_cast<double>(waits[i].waited_ns) * kMilli};
+    const bool is_same = !steps.empty() && steps.back().step == wait.step;
+    if (!is_same && steps.size() == kMostBefore) break;
+    if (!is_same) steps.push_back(wait);
+    if (steps.back().ms < wait.ms) steps.back() = wait;
+  }
+  return steps;
+}
+
+std::size_t last_rank(const CommonWait& wait) {
+  const auto arrival = [](const WaitPart& part) {
+    return part.is_there ? part.arrival_ns : std::numeric_limits<std::int64_t>::min();
+  };
+  return static_cast<std::size_t>(std::ranges::max_element(wait.parts, {}, arrival) - wait.parts.begin());
+}
+
 // Finds those whose delays have been far beyond all before for a while, and those with rare pauses.
 void find_more(std::vector<std::optional<Evidence>>& found, std::span<const Delays> delays) {
   const std::vector<Latest> latest = latest_of(delays);
@@ -388,6 +418,22 @@ std::size_t best_split(std::span<const double> values, double cap) {
     at = number;
   });
   return at;
+}
+
+std::optional<LongWaits> long_waits_of(const std::deque<CommonWait>& waits) {
+  const std::vector<LongestWait> steps = longest_waits(waits);
+  double sum_ms = 0, shortest = kNoCap;
+  std::size_t count = 0;
+  for (; count < steps.size(); ++count) {
+    const LongestWait& step = steps[count];
+    if (step.ms < kLeastLong || last_rank(waits[step.wait]) != last_rank(waits[steps.front().wait])) break;
+    sum_ms += step.ms;
+    shortest = std::min(shortest, step.ms);
+  }
+  if (count < kLeastLongWaits || sum_ms < kLongSum || steps.size() < count + kLeastBefore) return {};
+  for (std::size_t i = count; i < steps.size(); ++i)
+    if (shortest < kFar * steps[i].ms) return {};
+  return LongWaits{last_rank(waits[steps.front().wait]), steps[count - 1].wait};
 }
 
 }  // namespace rueda

@@ -57,4 +57,13 @@ std::size_t change_point(std::span<const double> values, double cap);
 // The same of any rise.
 std::size_t best_split(std::span<const double> values, double cap);
 
+// The last steps, one after another, that waited for one rank far longer than any of those before.
+struct LongWaits {
+  std::size_t rank = 0;
+  std::size_t first = 0;  // the first one's number
+};
+
+// Two steps and 0.3 s of waiting at least: it may be chance. Pure.
+std::optional<LongWaits> long_waits_of(const std::deque<CommonWait>& waits);
+
 }  // namespace rueda

@@ -286,6 +286,14 @@ void find_late_ones(Lateness& all, const Waits& waits) {
   describe(std::move(found), waits);
 }
 
+std::optional<LateRank> suddenly_late(const Waits& waits) {
+  const std::optional<LongWaits> found = long_waits_of(waits.all);
+  if (!found) return {};
+  LateRank late{.rank = static_cast<int>(found->rank)};
+  describe({begin_to_describe(late, found->first, found->first, waits)}, waits);
+  return late;
+}
+
 bool is_similar(double one, double other, double factor) {
   return one <= factor * other && other <= factor * one;
 }
@@ -309,7 +317,8 @@ std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t
 const LateRank* reason_to_wait(const Lateness& lateness, const std::function<bool(int rank)>& counts) {
   const auto found = std::ranges::find_if(
       lateness.ranks, [&](const LateRank& each) { return each.explains && counts(each.rank); });
-  return found == lateness.ranks.end() ? nullptr : &*found;
+  if (found != lateness.ranks.end()) return &*found;
+  return lateness.suddenly && counts(lateness.suddenly->rank) ? &*lateness.suddenly : nullptr;
 }
 
 std::size_t phase_window(std::size_t steps, std::size_t ranks) {
@@ -346,6 +355,7 @@ Lateness lateness_of(const std::deque<CommonWait>& all_waits) {
     all.ranks.push_back(late);
   }
   find_late_ones(all, waits);
+  all.suddenly = suddenly_late(waits);
   std::ranges::stable_sort(all.ranks, std::ranges::greater(), [](const LateRank& late) {
     return std::pair(late.since_step.has_value(), late.late_ms);
   });

@@ -42,13 +42,16 @@ struct Lateness {
   double wait_ms = 0;           // mean of the last arrival less the median of the others: they wait so long
   double own_ms = 0;            // median rank's own time
   std::vector<LateRank> ranks;  // those that are late first, the latest before others
+  // The last steps waited for it, each far longer than any step before. It may be over soon.
+  std::optional<LateRank> suddenly{};
 };
 
 // Of the last kRecentSteps steps; the moment and the best time of all steps that are there. The first steps
 // do not count: a start takes its time. Pure.
 Lateness lateness_of(const std::deque<CommonWait>& waits);
 
-// The latest of those that count and explain most of the waiting; null: none.
+// The latest of those that count and explain most of the waiting, or the one that is suddenly late; null:
+// none.
 const LateRank* reason_to_wait(const Lateness& lateness, const std::function<bool(int rank)>& counts);
 
 // Of so many steps of a lateness the phase is found: a power of two, so that late ranks share their sums.

@@ -37,6 +37,8 @@ class LastingSlowCards {
   std::string look(const std::optional<SlowCards>& slow, double now);
   // In words; empty: none.
   std::string words() const;
+  // A card was slow in a look of the last seconds. Then ranks seem late that only wait for it.
+  bool any_suspect() const { return !spells_.empty(); }
 
  private:
   using Names = std::set<std::string>;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "launcher/view/lateness.h"
@@ -15,12 +17,12 @@ constexpr std::size_t kMostReplays = 16;
 constexpr std::size_t kMostParts = 1 << 16;  // of the steps that are replayed
 constexpr std::size_t kLeastSteps = 5, kMostSteps = 500;
 constexpr std::size_t kMostUsualParts = 1 << 14, kLeastUsual = 10,
-                      kMostUsual = 100;   // of these and of steps a median is taken
+                      kMostUsual = 100;   // of these and of steps a mean is taken
 constexpr std::size_t kLeastBefore = 20;  // steps before a moment
 constexpr double kMostShare = 1.2;        // the others have more of a core, or the machine has got faster
 constexpr double kLeastShare = 0.5;       // no wait makes work take so much longer: it is other work
 constexpr double kSure = 2;               // errors of a difference
-constexpr double kMedianError = 0.93;     // of the distance of the quartiles, for one value
+constexpr double kTypical = 0.9;          // of the values: the largest are chance
 constexpr int kPunctual = 20;             // calls
 constexpr double kAway = -std::numeric_limits<double>::infinity();
 
@@ -67,6 +69,20 @@ struct Replay {
   }
 };
 
+// The numbers of the Replays of one late rank. A plain value.
+struct Compared {
+  std::size_t with = 0, without = 0;
+  double least = 0;                       // ns: as long as all of that took before its moment
+  std::optional<std::size_t> as_it_is{};  // without it, but work and moves take as long as they do
+};
+
+std::int64_t end_of(const CommonWait& wait) {
+  std::int64_t end = 0;
+  for (const WaitPart& part : wait.parts)
+    if (part.is_there) end = std::max(end, part.release_ns);
+  return end;
+}
+
 // The number of the Replay of all ranks since then.
 std::size_t of_all_ranks(std::vector<Replay>& replays, std::size_t first) {
   const auto found = std::ranges::find_if(
@@ -87,29 +103,32 @@ void run(std::vector<Replay>& replays, const std::deque<CommonWait>& waits) {
 
 }  // namespace
 
-// The error of a median follows from the quartiles.
+// A mean, since times may have two values that are often seen.
 WhatIfs::Typical WhatIfs::typical_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::ranges::sort(values);
-  const std::size_t count = values.size();
-  const double quartiles = values[3 * count / 4] - values[count / 4];
-  return {median_or_zero(std::move(values)),
-          kMedianError * quartiles / std::sqrt(static_cast<double>(count))};
+  values.resize(static_cast<std::size_t>(std::ceil(kTypical * static_cast<double>(values.size()))));
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::reduce(values.begin(), values.end()) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean, std::sqrt(squares) / count};
 }
 
 // 1 if chance explains the difference.
 double WhatIfs::share_of(const Typical& before, const Typical& now) {
-  const double difference = std::abs(before.median - now.median);
-  if (now.median <= 0 || difference < kSure * std::hypot(before.error, now.error)) return 1;
-  return before.median / now.median;
+  const double difference = std::abs(before.mean - now.mean);
+  if (now.mean <= 0 || difference < kSure * std::hypot(before.error, now.error)) return 1;
+  return before.mean / now.mean;
 }
 
 WhatIfs::Usual WhatIfs::usual_of(const std::deque<CommonWait>& waits, std::size_t begin, std::size_t end,
                                  int rank) {
   const std::size_t most = std::clamp(kMostUsualParts / waits.back().parts.size(), kLeastUsual, kMostUsual);
-  std::vector<double> own, moves;
+  std::vector<double> own, moves, between_ends;
   for (std::size_t i = std::max(begin, end - std::min(end, most)); i < end; ++i) {
     const std::int64_t last = last_arrival(waits[i]);
+    if (i > begin) between_ends.push_back(static_cast<double>(end_of(waits[i]) - end_of(waits[i - 1])));
     std::vector<std::int64_t> own_times, move_times;
     for (std::size_t other = 0; other < waits[i].parts.size(); ++other) {
       const WaitPart& part = waits[i].parts[other];
@@ -120,7 +139,7 @@ WhatIfs::Usual WhatIfs::usual_of(const std::deque<CommonWait>& waits, std::size_
     own.push_back(middle_of(std::move(own_times)).median());
     moves.push_back(middle_of(std::move(move_times)).median());
   }
-  return {typical_of(std::move(own)), typical_of(std::move(moves))};
+  return {typical_of(std::move(own)), typical_of(std::move(moves)), typical_of(std::move(between_ends))};
 }
 
 void WhatIfs::remember(const std::deque<CommonWait>& waits, std::size_t moment, int rank) {
@@ -140,9 +159,9 @@ WhatIfs::Share WhatIfs::share_of_now(const std::deque<CommonWait>& waits, std::s
   const auto found = before_.find(rank);
   if (found == before_.end()) return {};
   const Usual &before = found->second.usual, now = usual_of(waits, first, waits.size(), rank);
-  const double own = share_of(before.own, now.own);
-  if (own < kLeastShare) return {};
-  return {std::min(own, kMostShare), std::min(share_of(before.moves, now.moves), kMostShare)};
+  const double own = share_of(before.own, now.own), moves = share_of(before.moves, now.moves);
+  if (own < kLeastShare || moves < kLeastShare) return {};
+  return {std::min(own, kMostShare), std::min(moves, kMostShare), before.between_ends.mean};
 }
 
 std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::span<const LateSince> late) {
@@ -150,7 +169,7 @@ std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::sp
   if (waits.empty()) return {};
   const std::size_t most = std::clamp(kMostParts / waits.back().parts.size(), kRecentSteps, kMostSteps);
   std::vector<Replay> replays;
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;  // with it and without it
+  std::vector<Compared> compared;
   for (const LateSince& each : late.first(std::min(late.size(), kMostReplays))) {
     const auto moment = static_cast<std::size_t>(
         std::ranges::lower_bound(waits, each.step, {}, &CommonWait::step) - waits.begin());
@@ -159,15 +178,20 @@ std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::sp
         first_of_last_steps(waits, std::clamp(waits.size() - moment, kLeastSteps, most));
     const std::size_t with = of_all_ranks(replays, first);
     const Share share = share_of_now(waits, first, each.rank);
-    pairs.emplace_back(with, replays.size());
+    compared.push_back({with, replays.size(), share.least * static_cast<double>(waits.size() - first)});
     replays.push_back({.first = first, .without = each.rank, .own = share.own, .moves = share.moves});
+    if (!share.makes_faster()) continue;
+    compared.back().as_it_is = replays.size();
+    replays.push_back({.first = first, .without = each.rank});
   }
   run(replays, waits);
   std::vector<WhatIf> what_ifs;
-  for (const auto& [with, without] : pairs) {
-    const double before = replays[with].end, after = replays[without].end;
+  for (const Compared& each : compared) {
+    const double before = replays[each.with].end;
+    double after = replays[each.without].end;
+    if (each.as_it_is) after = std::max(after, std::min(replays[*each.as_it_is].end, each.least));
     const double faster = before > 0 && after > 0 ? std::max(0.0, before / after - 1) : 0;
-    what_ifs.push_back({replays[without].without, 100 * faster});
+    what_ifs.push_back({replays[each.without].without, 100 * faster});
   }
   return what_ifs;
 }

@@ -28,7 +28,7 @@ struct LateSince {
 // its own work, arrives, waits for the last one, and goes on after its moves. A second time nobody waits for
 // the late rank. A long wait makes the work after it slower, as caches and cores cool down. So the second
 // time work and moves take as long as before the moment, if at least 20 steps before have been seen, and the
-// difference is beyond chance. Pure.
+// difference is beyond chance. That makes no step shorter than the steps before the moment. Pure.
 // Owned by the main thread of the supervisor.
 class WhatIfs {
  public:
@@ -37,14 +37,18 @@ class WhatIfs {
 
  private:
   struct Typical {
-    double median = 0, error = 0;
+    double mean = 0, error = 0;
   };
-  // The usual times in some steps, in ns: medians over the steps of the median of the other ranks.
+  // The usual times in some steps, in ns: means over the steps of the median of the other ranks.
   struct Usual {
     Typical own{}, moves{};
+    Typical between_ends{};  // of one wait and the next
   };
   struct Share {
     double own = 1, moves = 1;
+    double least = 0;  // ns from wait to wait, as before the moment
+
+    bool makes_faster() const { return own < 1 || moves < 1; }
   };
   struct Before {
     std::uint64_t moment = 0;  // a step

@@ -50,10 +50,11 @@ def wait_for(status, is_so, seconds=90):
     raise AssertionError(told)
 
 
-@pytest.mark.parametrize("fault, phase", [("data", "data"), ("compute", "forward"), ("garbage", "garbage")])
-def test_a_late_rank_is_named_with_its_phase(tmp_path, fault, phase):
+@pytest.mark.parametrize("fault, phase, options", [("data", "data", []), ("compute", "forward", []), ("garbage", "garbage", []),
+                                                   ("compute", "forward", ["--mean-loss"])])
+def test_a_late_rank_is_named_with_its_phase(tmp_path, fault, phase, options):
     words = f"waiting for rank 1 ({phase})"
-    with job(tmp_path, fault, 1, "--milliseconds", 12) as status:
+    with job(tmp_path, fault, 1, "--milliseconds", 12, *options) as status:
         told = wait_for(status, lambda told: words in told["update"]["line"]["text"])
         assert words in status()
         told = wait_for(status, lambda told: told["update"]["late"]["what_if"])
@@ -65,8 +66,9 @@ def test_a_late_rank_is_named_with_its_phase(tmp_path, fault, phase):
         wait_for(status, lambda told: any(event["kind"] == "straggler" and event["rank"] == 1 for event in told["update"]["events"]))
 
 
-def test_a_stuck_rank_is_named(tmp_path):
-    with job(tmp_path, "stuck", 2) as status:
+@pytest.mark.parametrize("options", [[], ["--mean-loss"]])
+def test_a_stuck_rank_is_named(tmp_path, options):
+    with job(tmp_path, "stuck", 2, *options) as status:
         told = wait_for(status, lambda told: told["update"]["line"]["text"].startswith("stalled"))
         assert "rank 2" in told["update"]["line"]["text"] and "forward" in told["update"]["line"]["text"]
         assert "the others wait for rank 2 (forward)" in status()
@@ -94,3 +96,6 @@ def test_a_slow_card_is_named(tmp_path):
             said = status()
             assert "; card" in said and "waiting for rank" not in said, said
         assert [event["text"] for event in told["update"]["events"] if event["kind"] == "slow card"][0].startswith("card")
+        told = wait_for(status, lambda told: True)
+        assert not [event for event in told["update"]["events"] if event["kind"] == "straggler"], "they only wait for the card"
+        assert all(each["faster_percent"] < 50 for each in told["update"]["late"].get("what_if", [])), told["update"]["late"]

@@ -11,8 +11,9 @@
 #include "core/base/error.h"
 #include "core/observe/training/training_record.h"
 #include "frameworks/torch/c10d/future_completer.h"
-#include "frameworks/torch/c10d/operations/training_marks.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
+#include "frameworks/torch/collectives/training_wait.h"
+#include "frameworks/torch/reducer/gradient_hooks.h"
 
 namespace rueda {
 namespace {
@@ -104,9 +105,9 @@ std::exception_ptr GroupWork::failure() const {
 
 bool GroupWork::wait(std::chrono::milliseconds timeout) {
   const std::chrono::milliseconds limit = timeout == kNoTimeout ? call_.timeout : timeout;
-  std::optional<GroupWait> mark;
+  std::optional<TrainingWait> mark;
   if (!settled_.load(std::memory_order_acquire) || on_device_) {
-    mark.emplace();
+    mark.emplace(current_backward_pass() >= 0);
     const Time deadline = clock_now() + limit;
     if (!ends_by(deadline)) throw_timed_out(limit);
   }

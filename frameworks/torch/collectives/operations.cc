@@ -3,12 +3,14 @@
 
 #include <c10/core/GradMode.h>
 
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
 #include "core/submission_arguments.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
+#include "frameworks/torch/collectives/training_wait.h"
 
 namespace rueda {
 namespace {
@@ -89,7 +91,10 @@ at::Tensor TensorHandle::wait() const {
 }
 
 Status TensorHandle::wait_status() const {
+  std::optional<TrainingWait> waiting;
+  if (!handle_.done()) waiting.emplace();
   Status status = handle_.wait_status();
+  waiting.reset();
   if (!status.ok()) return status;
   hold_back_current_stream(handle_, tensors_->output);
   if (tensors_->made_output) keep_for_current_stream(tensors_->output.storage());

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/c10d/operations/training_marks.h"
 
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdlib>
 
 #include "core/observe/training/training_record.h"
+#include "frameworks/torch/collectives/training_wait.h"
 #include "frameworks/torch/reducer/gradient_hooks.h"
 
 namespace rueda {
@@ -15,16 +13,6 @@ namespace {
 std::atomic<bool> has_reduced{false};  // since the last step
 std::atomic<int> last_pass{-1};        // that has reduced
 std::atomic<int> last_step_pass{-1};   // in which an optimizer has stepped
-
-bool is_watched() {
-  static const bool is_rank = std::getenv("RUEDA_AGENT_LINE") != nullptr;
-  return is_rank;
-}
-
-bool is_main_thread() {
-  static thread_local const bool is_main = ::gettid() == ::getpid();
-  return is_main;
-}
 
 bool is_training_loop() { return is_watched() && (is_main_thread() || current_backward_pass() >= 0); }
 
@@ -51,18 +39,6 @@ void mark_group_operation() {
   if (last_pass.exchange(pass) == pass) return;
   TrainingRecord::of_process().begin_phase(Phase::backward);
   mark_wait_behind_pass();
-}
-
-// Whether a rank pauses or waits decides about its stalls. So a wait within a pause counts without a
-// launcher, too.
-GroupWait::GroupWait() {
-  TrainingRecord& record = TrainingRecord::of_process();
-  if (is_training_loop() || (record.is_in_pause() && is_main_thread()))
-    before_ = record.begin_phase(Phase::wait);
-}
-
-GroupWait::~GroupWait() {
-  if (before_) TrainingRecord::of_process().leave_phase(Phase::wait, *before_);
 }
 
 void mark_step_begin() {

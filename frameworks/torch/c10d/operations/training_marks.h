@@ -2,10 +2,6 @@
 // The phases of a training loop, as the operations of groups show them.
 #pragma once
 
-#include <optional>
-
-#include "rueda/training.h"
-
 namespace rueda {
 
 // All of this does nothing in a process that ruedarun has not started, and in threads beside the training
@@ -15,18 +11,6 @@ namespace rueda {
 // `backward`. From the end of the pass on, it is `wait`, until the actions behind the pass have their
 // results; then it is `other`.
 void mark_group_operation();
-
-// Purpose: this thread waits for operations of a group. On its stack.
-class GroupWait {
- public:
-  GroupWait();
-  ~GroupWait();
-  GroupWait(const GroupWait&) = delete;
-  GroupWait& operator=(const GroupWait&) = delete;
-
- private:
-  std::optional<Phase> before_;  // nothing: it is no wait of the training loop
-};
 
 // An optimizer begins its step, and has ended it. Only the first one after gradients of a group counts, and
 // one in each backward pass. `counted`: somebody else counts the steps of this optimizer.

@@ -60,6 +60,35 @@ TEST(Lateness, NobodyIsLateWhereAllAreEqual) {
   }
 }
 
+TEST(Lateness, AfterTwoStepsThatTookFarLongerThanAllBeforeTheirRankIsNamed) {
+  for (const int ranks : {2, 3, 8}) {
+    const auto pause = [](int rank, Phase phase, std::uint64_t step) {
+      return rank == 1 && phase == Phase::data && step >= 100 && step < 104 ? 200 * SimulatedSteps::kMs : 0;
+    };
+    for (const int steps : {100, 101, 102, 103, 104, 105, 120}) {
+      const Lateness all = after(SimulatedSteps(ranks, pause), steps);
+      const LateRank* const late = reason_to_wait(all, [](int rank) { return rank == 1; });
+      EXPECT_EQ(late != nullptr, steps >= 103 && steps <= 105) << steps;  // one is not over
+      EXPECT_FALSE(all.ranks.front().since_step) << "it may be over soon";
+      if (late == nullptr) continue;
+      EXPECT_EQ(late->rank, 1);
+      EXPECT_EQ(late->phase, Phase::data);
+      EXPECT_NEAR(late->late_ms, 200, 1);
+      EXPECT_NEAR(late->step_ms, 237, 3);
+      EXPECT_EQ(reason_to_wait(all, [](int) { return false; }), nullptr);
+    }
+  }
+}
+
+TEST(Lateness, LongWaitsForSeveralRanksNameNone) {
+  const auto in_turn = [](int rank, Phase phase, std::uint64_t step) {
+    return step >= 100 && rank == static_cast<int>(step % 3) && phase == Phase::data
+               ? 200 * SimulatedSteps::kMs
+               : 0;
+  };
+  EXPECT_FALSE(after(SimulatedSteps(3, in_turn), 106).suddenly);
+}
+
 TEST(Lateness, ARankThatWasLateOnceAndIsNoMoreIsNot) {
   const auto once = [](int rank, Phase phase, std::uint64_t step) {
     return rank == 2 && phase == Phase::data && step < 50 ? 20 * SimulatedSteps::kMs : 0;

@@ -155,6 +155,28 @@ TEST(WhatIf, OtherWorkIsNotThatOfBefore) {
   EXPECT_NEAR(faster(times.waits(), 1, 60), 100 * (176.4 / 106.4 - 1), 3);
 }
 
+// A slow network card, say, makes the moves of all ranks long.
+TEST(WhatIf, LongMovesDoNotGoWithARankThatIsLate) {
+  std::deque<CommonWait> waits;
+  std::int64_t now = 0;
+  for (std::uint64_t step = 0; step < 300; ++step) {
+    CommonWait wait;
+    wait.step = step;
+    const std::int64_t moves = (step < 150 ? 3 : 40) * SimulatedSteps::kMs;
+    for (const int rank : {0, 1, 2}) {
+      WaitPart part;
+      part.is_there = true;
+      part.own_ns = (rank == 2 && step >= 150 ? 12 : 10) * SimulatedSteps::kMs;
+      part.arrival_ns = now + part.own_ns;
+      wait.parts.push_back(part);
+    }
+    now = last_arrival(wait) + moves;
+    for (WaitPart& part : wait.parts) part.release_ns = now;
+    waits.push_back(wait);
+  }
+  EXPECT_NEAR(faster(waits, 2, 150), 100 * (52.0 / 50 - 1), 0.5);
+}
+
 TEST(WhatIf, OfNothingIsNothing) {
   const std::vector<LateSince> late{{0, 0}};
   EXPECT_TRUE(WhatIfs().replay({}, late).empty());
