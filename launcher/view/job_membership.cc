@@ -40,7 +40,7 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
   if (about.state == RankState::ended || about.state == RankState::lost) return;
   if (!facts_.elastic && !pace_.is_held()) {
     measure(now);
-    pace_.hold();
+    pace_.hold(line_.progress.step_ms);
   }
   if (is_lost) tell_early_ends(now, true);
   about.state = is_lost ? RankState::lost : RankState::ended;

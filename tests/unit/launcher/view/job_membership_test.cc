@@ -310,6 +310,20 @@ TEST(JobView, TheSpeedOfThoseThatGoOnIsTheirOwn) {
   EXPECT_NEAR(after["samples_per_s"].get<double>(), before["samples_per_s"].get<double>() * 2 / 3, 5);
 }
 
+TEST(JobView, TheSpeedOfAShortJobLeavesItsSlowStartOut) {
+  SimulatedJob job(2, [](int, Phase phase, std::uint64_t step) {
+    return phase == Phase::data && step < 5 ? 300 * SimulatedSteps::kMs : std::int64_t{0};
+  });
+  job.run(60);
+  const json before = job.view.update(job.now())["progress"];
+  EXPECT_NEAR(before["step_ms"].get<double>(), 36.4, 1);
+  for (const int rank : {0, 1}) job.view.ended(rank, false, "ended", job.now());
+  job.view.job_ended(0, job.now());
+  const json after = job.view.everything(job.now())["progress"];
+  EXPECT_EQ(after["step_ms"], before["step_ms"]);
+  EXPECT_EQ(after["samples_per_s"], before["samples_per_s"]);
+}
+
 TEST(JobView, AStatusTellsThePhasesOfRanksThatRun) {
   SimulatedJob job(3, nobody_is_late());
   job.run(3);
