@@ -45,6 +45,7 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
   if (is_lost) tell_early_ends(now, true);
   about.state = is_lost ? RankState::lost : RankState::ended;
   about.ended_at = now;
+  times_.note_end(rank, clock_.common_time(job_ns(now)));
   about.words = words;
   about.stalled_at.reset();
   expect_ranks();

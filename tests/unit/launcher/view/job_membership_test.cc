@@ -324,6 +324,34 @@ TEST(JobView, TheSpeedOfAShortJobLeavesItsSlowStartOut) {
   EXPECT_EQ(after["samples_per_s"], before["samples_per_s"]);
 }
 
+// The others wait for a rank that hangs until it is killed, and their wait ends by the loss.
+TEST(JobView, AWaitForARankThatLeavesMovesNothing) {
+  for (const int ranks : {2, 3})
+    for (const bool is_heard_before : {false, true}) {
+      SimulatedJob job(ranks, nobody_is_late());
+      job.run(20);
+      job.view.update(job.now());
+      const std::int64_t begin = job.of(0, Phase::wait).now_ns;
+      job.later = 4s;
+      const auto lose = [&] { job.view.ended(1, true, "rank 1 was killed", job.now()); };
+      if (!is_heard_before) lose();
+      for (int rank = 0; rank < ranks; rank += 2) {
+        agents::Observed news = job.of(rank, Phase::other);
+        news.step = 20;
+        news.phase_since_ns = news.now_ns;
+        news.spans.push_back({Phase::wait, 20, begin + rank, news.now_ns});
+        job.view.hear(0, news, job.now());
+      }
+      if (is_heard_before) lose();
+      const json update = job.view.update(job.now());
+      ASSERT_EQ(update["spans"].size(), ranks - 1);
+      for (const json& span : update["spans"]) {
+        EXPECT_EQ(span[1], "wait") << span;
+        EXPECT_NEAR(span[4].get<double>() - span[3].get<double>(), 4, 1e-4);
+      }
+    }
+}
+
 TEST(JobView, AStatusTellsThePhasesOfRanksThatRun) {
   SimulatedJob job(3, nobody_is_late());
   job.run(3);
