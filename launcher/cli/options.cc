@@ -271,7 +271,10 @@ LaunchOptions parse_launch_options(std::span<const std::string> arguments) {
   if (!options.report.file.empty()) settle_report(options);
   if (options.action != Action::launch) return options;
   settle_elastic(options);
-  if (options.ranks == 0) throw UsageError("say how many ranks to start with -np N; see ruedarun --help");
+  if (options.ranks == 0)
+    throw UsageError(
+        fmt::format("say how many ranks to start with -np N{}; see ruedarun --help",
+                    options.report.file.empty() ? "" : ", or name summaries, which end in .json"));
   if (options.command.empty()) throw UsageError("say which program to start: ruedarun -np N PROGRAM ARGS...");
   if (options.terminal == LaunchOptions::Terminal::always && !options.shown.empty() &&
       !options.shown.contains(0))

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -42,9 +43,14 @@ void set_report(LaunchOptions& options, const std::string& text) {
   options.report.file = text;
 }
 
-// Later is too late to learn that nothing can be written there. The slash at the end wants a folder.
+// Later is too late to learn that nothing can be written there. Of some folders the kernel says so only to
+// those who try.
 void check_folder(std::string_view option, const std::string& value, const std::filesystem::path& folder) {
-  if (::access((folder / "").c_str(), W_OK | X_OK) == 0) return;
+  std::string trial = folder / ".rueda-XXXXXX";
+  if (::mkdtemp(trial.data()) != nullptr) {
+    ::rmdir(trial.c_str());
+    return;
+  }
   throw UsageError(fmt::format("{} is '{}', and nothing can be written into '{}': {}", option, value,
                                folder.string(), std::generic_category().message(errno)));
 }

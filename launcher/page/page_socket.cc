@@ -34,6 +34,11 @@ void set_option(const Descriptor& socket, int level, int name, int value) {
   ::setsockopt(socket.number(), level, name, &value, sizeof value);
 }
 
+std::string address_remedy(int error) {
+  return error == EADDRNOTAVAIL ? "name an address of this machine"
+                                : "name another port, or 0 for a free one";
+}
+
 // Two programs must not share a port; one may have it at once after another.
 Descriptor listen_on(const addrinfo& address) {
   Descriptor socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -63,7 +68,8 @@ PageSocket listen_on_port(const std::string& host, int port) {
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* first = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &first) != 0) cannot_listen(0);
+  if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &first))
+    throw UnknownHost(fmt::format("host '{}' is not found ({})", host, ::gai_strerror(error)));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(first, ::freeaddrinfo);
   int error = 0;
   for (const addrinfo* address = first; address != nullptr; address = address->ai_next) {
@@ -96,12 +102,16 @@ int port_of(const PageSocket& socket) {
 }
 
 std::optional<PageSocket> page_socket(const LaunchOptions& options) {
+  const LaunchOptions::Page& page = options.page;
   try {
-    return listen_on_port(options.page.host, options.page.port);
+    return listen_on_port(page.host, page.port);
+  } catch (const UnknownHost& unknown) {
+    if (!page.is_given) return std::nullopt;
+    throw UsageError(fmt::format("--page: {}", unknown.what()));
   } catch (const std::system_error& error) {
-    if (!options.page.is_given) return std::nullopt;
-    throw UsageError(fmt::format("--page: cannot use {}:{} ({}); name another port, or 0 for a free one",
-                                 options.page.host, options.page.port, error.code().message()));
+    if (!page.is_given) return std::nullopt;
+    throw UsageError(fmt::format("--page: cannot use {}:{} ({}); {}", page.host, page.port,
+                                 error.code().message(), address_remedy(error.code().value())));
   }
 }
 

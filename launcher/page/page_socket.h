@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "launcher/cli/options.h"
@@ -16,7 +17,12 @@ struct PageSocket {
   std::string machine;
 };
 
-// Throws std::system_error where the address cannot be had. `port` 0: a free one.
+// Thrown where a host has no address.
+struct UnknownHost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Throws UnknownHost, or std::system_error where the address cannot be had. `port` 0: a free one.
 PageSocket listen_on_port(const std::string& host, int port);
 Descriptor listen_on_path(const std::string& path);
 int port_of(const PageSocket& socket);

@@ -25,4 +25,6 @@ std::int64_t FeedClock::job_time(std::int64_t common_ns) const {
   return common_ns + shift_of(host_of_rank_0_);
 }
 
+std::int64_t FeedClock::common_time(std::int64_t job_ns) const { return job_ns - shift_of(host_of_rank_0_); }
+
 }  // namespace rueda

@@ -23,6 +23,8 @@ class FeedClock {
   std::int64_t common_time(int host, std::int64_t host_ns, std::int64_t offset_ns) const;
   // The time of the job, of a time on rank 0's clock.
   std::int64_t job_time(std::int64_t common_ns) const;
+  // And back.
+  std::int64_t common_time(std::int64_t job_ns) const;
 
  private:
   std::int64_t shift_of(int host) const;

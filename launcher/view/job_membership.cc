@@ -40,11 +40,12 @@ void JobView::ended(int rank, bool is_lost, const std::string& words, Time now) 
   if (about.state == RankState::ended || about.state == RankState::lost) return;
   if (!facts_.elastic && !pace_.is_held()) {
     measure(now);
-    pace_.hold();
+    pace_.hold(line_.progress.step_ms);
   }
   if (is_lost) tell_early_ends(now, true);
   about.state = is_lost ? RankState::lost : RankState::ended;
   about.ended_at = now;
+  times_.note_end(rank, clock_.common_time(job_ns(now)));
   about.words = words;
   about.stalled_at.reset();
   expect_ranks();

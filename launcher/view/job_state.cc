@@ -18,7 +18,8 @@ using nlohmann::json;
 constexpr auto kBeforeLoss = std::chrono::seconds(30);  // a failure or an end then may be its cause
 constexpr auto kFailureIsNews = std::chrono::seconds(10);
 
-double rounded(double value, double unit) { return std::round(value / unit) * unit; }
+// A multiplication by 0.1 or 0.001 would leave digits at the end.
+double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 double per_second(std::uint64_t now, std::uint64_t before, std::int64_t nanoseconds) {
   if (nanoseconds <= 0 || now < before) return 0;
@@ -34,10 +35,10 @@ json gpu_as_json(const GpuLoad& gpu) {
 
 json late_as_json(const LateRank& late) {
   json entry{{"rank", late.rank},
-             {"late_ms", rounded(late.late_ms, 1e-3)},
-             {"share", rounded(late.share, 1e-3)},
-             {"score_best", rounded(late.score_best, 1e-3)},
-             {"score_own", rounded(late.score_own, 1e-3)},
+             {"late_ms", rounded(late.late_ms, 1e3)},
+             {"share", rounded(late.share, 1e3)},
+             {"score_best", rounded(late.score_best, 1e3)},
+             {"score_own", rounded(late.score_own, 1e3)},
              {"histogram", late.histogram}};
   if (!late.since_step) return entry;
   entry["since_step"] = *late.since_step;
@@ -165,7 +166,7 @@ json load_as_json(const HostView& host) {
   json gpus = json::array();
   for (const GpuLoad& gpu : host.load.gpus) gpus.push_back(gpu_as_json(gpu));
   return {{"name", host.name},
-          {"busy", rounded(host.load.busy, 1e-3)},
+          {"busy", rounded(host.load.busy, 1e3)},
           {"memory_used", host.load.memory_used},
           {"load", host.load.load},
           {"cards", std::move(cards)},
@@ -178,7 +179,7 @@ json as_json(const Analysis& analysis) {
   constexpr double kLeastPercent = 0.5;  // less is nothing to act on
   for (const WhatIf& what_if : analysis.what_ifs)
     if (what_if.faster_percent >= kLeastPercent)
-      what_ifs.push_back({{"rank", what_if.rank}, {"faster_percent", rounded(what_if.faster_percent, 0.1)}});
+      what_ifs.push_back({{"rank", what_if.rank}, {"faster_percent", rounded(what_if.faster_percent, 10)}});
   return {{"steps", analysis.lateness.steps}, {"ranks", std::move(ranks)}, {"what_if", std::move(what_ifs)}};
 }
 

@@ -111,8 +111,8 @@ void Pace::add(int rank, std::uint64_t step, std::int64_t begin_ns) {
   if (begins_.size() > kHeldSteps) held_ms_.reset();
 }
 
-void Pace::hold() {
-  held_ms_ = step_ms();
+void Pace::hold(double step_ms) {
+  held_ms_ = step_ms;
   begins_.clear();
 }
 

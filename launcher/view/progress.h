@@ -21,8 +21,8 @@ class Pace {
  public:
   // A span of this step of that rank begins. A change of the rank begins anew.
   void add(int rank, std::uint64_t step, std::int64_t begin_ns);
-  // Ranks end: the mean stays as it is until ten steps more are there.
-  void hold();
+  // Ranks end: the mean is this one until ten steps more are there.
+  void hold(double step_ms);
   bool is_held() const { return held_ms_.has_value(); }
   double step_ms() const;  // 0: unknown
 

@@ -140,6 +140,10 @@ void StepTimes::add(int rank, const RankSpan& span, Time now) {
   shown_.push_back({rank, span});
 }
 
+void StepTimes::note_end(int rank, std::int64_t at_ns) {
+  if (const auto found = ranks_.find(rank); found != ranks_.end()) found->second.ended_ns = at_ns;
+}
+
 void StepTimes::begin_step(Rank& about, const RankSpan& span) {
   if (about.has_spans && span.step < about.step) forget_from(span.step, span.begin_ns);
   about.step = span.step;
@@ -228,6 +232,17 @@ void StepTimes::note_missing(const Pending& pending) {
   }
 }
 
+// A rank that has steps, too, has no part in the wait. It hangs, or has ended meanwhile.
+bool StepTimes::lacks_one(const CommonWait& wait) const {
+  const std::int64_t first = first_arrival(wait);
+  return std::ranges::any_of(ranks_, [&](const auto& each) {
+    const auto& [rank, about] = each;
+    const auto number = static_cast<std::size_t>(rank);
+    const bool is_there = number < wait.parts.size() && wait.parts[number].is_there;
+    return !is_there && about.has_spans && is_awaited(rank) && (!about.ended_ns || first < *about.ended_ns);
+  });
+}
+
 void StepTimes::act(Time now) {
   for (auto each = pending_.begin(); each != pending_.end();) {
     const Pending& pending = each->second;
@@ -259,7 +274,7 @@ void StepTimes::show(const CommonWait& wait, bool splits) {
 void StepTimes::complete(Pending pending) {
   CommonWait& wait = pending.wait;
   const bool is_one = is_common(wait);
-  show(wait, is_one);
+  show(wait, is_one && !lacks_one(wait));
   const Middle arrivals = arrivals_of(wait);
   if (arrivals.count < 2 || !is_one) return;  // nobody is late alone
   ++completed_;

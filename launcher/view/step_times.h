@@ -26,6 +26,7 @@ struct RankSpan {
 };
 
 // The same for the page: a `wait` lasts until the last rank's has begun; bytes move in the rest of it.
+// Without one of the ranks all of it is a wait.
 struct ShownSpan {
   int rank = 0;
   RankSpan span;
@@ -84,9 +85,11 @@ class StepTimes {
   void expect(int ranks);  // those from 0 on
   // The next span of a rank. Those of a rank come in their order.
   void add(int rank, const RankSpan& span, Time now);
+  // A rank has ended, at a time of rank 0's clock. It was to take part in waits that had begun before.
+  void note_end(int rank, std::int64_t at_ns);
   // One that belongs to no step.
   void show_alone(int rank, const RankSpan& span) { shown_.push_back({rank, span}); }
-  // A rank has ended: it is not waited for any more.
+  // Some waits may be complete by now.
   void act(Time now);
   // Times are of another clock from now on.
   void begin_anew();
@@ -107,6 +110,7 @@ class StepTimes {
     bool skips_step = false;    // some of its spans are not there
     std::int64_t heard_ns = 0;  // the end of its last span
     std::int64_t since_ns = 0;  // the end of its last wait
+    std::optional<std::int64_t> ended_ns;
     std::array<std::int64_t, kPhaseCount> phase_ns{};
   };
   struct Pending {
@@ -123,6 +127,7 @@ class StepTimes {
   bool is_awaited(int rank) const;
   bool has_all(const Pending& pending) const;
   void note_missing(const Pending& pending);
+  bool lacks_one(const CommonWait& wait) const;
   void show(const CommonWait& wait, bool splits);
   void complete(Pending pending);
   void gather(CommonWait wait);

@@ -400,14 +400,20 @@ def frames_per_second(tab):
         setTimeout(() => tell(1000 * (stream.frames - before) / (performance.now() - begin)), 3000); }})""")
 
 
-def check_frame_rate(tab):
-    """At least 30 a second, where a page that draws nothing has as many, and other work does not take the processors."""
+def frame_rates(tab):
     rates = []
     while len(rates) < 3 and max(rates, default=0) < 30:
-        rates.append(frames_per_second(tab))
+        rates.append(round(frames_per_second(tab), 1))
     print("frames a second:", rates)
-    if max(rates) >= 30 or os.getloadavg()[0] > os.cpu_count():
+    return rates
+
+
+def check_frame_rates(tab, rates):
+    """At least 30 a second, where a page that draws nothing has as many, and other work does not take the processors."""
+    if max(rates) >= 30:
         return
+    if os.getloadavg()[0] > os.cpu_count():
+        pytest.skip(f"{rates} frames a second, while other work takes the processors")
     tab.open("about:blank")
     empty = tab.evaluate("""new Promise((tell) => { let frames = 0; const begin = performance.now();
         const frame = () => { const past = performance.now() - begin; if (past > 3000) tell(1000 * frames / past); else { ++frames; requestAnimationFrame(frame); } };
@@ -417,10 +423,17 @@ def check_frame_rate(tab):
     pytest.fail(f"{rates} frames a second, and {empty:.0f} of an empty page")
 
 
+def test_few_frames_on_a_busy_machine_are_no_success(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (os.cpu_count() + 1.0, 0, 0))
+    with pytest.raises(pytest.skip.Exception, match="28.5"):
+        check_frame_rates(None, [28.1, 28.5])
+    check_frame_rates(None, [28.1, 30.2])
+
+
 def test_512_ranks_are_drawn(opened):
     _, _, tab = opened(SimulatedJob(ranks=512, step_seconds=0.3))
     tab.wait_for(f"{STREAM}.frames > 10")
-    check_frame_rate(tab)
+    rates = frame_rates(tab)
     assert tab.evaluate("document.querySelectorAll('#membership-grid .cell').length") == 512
     assert tab.evaluate("document.querySelectorAll('#late-rows tr').length") == 8
     drawn = tab.evaluate("""(() => { const canvas = document.getElementById('stream-canvas'), pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, 512).data;
@@ -429,3 +442,4 @@ def test_512_ranks_are_drawn(opened):
     assert drawn == 512
     tab.evaluate("document.getElementById('late-all').click()")
     tab.wait_for("document.querySelectorAll('#late-rows tr').length === 512")
+    check_frame_rates(tab, rates)

@@ -76,7 +76,8 @@ TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
         Words{"--report", "out.html", "a.json", "--labels"},
         Words{"--report", "out.html", "a.json", "--labels", "x", "y"},
         Words{"--report", "out.html", "--labels", "x", "a.json"},
-        Words{"--report", "/none/out.html", "-np", "1", "prog"}, Words{"--report", "out.html", "prog"},
+        Words{"--report", "/none/out.html", "-np", "1", "prog"},
+        Words{"--report", "/proc/out.html", "-np", "1", "prog"}, Words{"--report", "out.html", "prog"},
         Words{"--report", "", "-np", "1", "prog"}, Words{"--doctor", "--report", "out.html"}})
     EXPECT_THROW(parsed(words), UsageError) << words.back();
   const ScratchFolder scratch;
@@ -84,6 +85,21 @@ TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
   EXPECT_EQ(parsed({"--report", folder, "-np", "1", "prog"}).report.file, folder);
   std::filesystem::create_directory(folder);
   EXPECT_THROW(parsed({"--report", folder, "-np", "1", "prog"}), UsageError);
+}
+
+// Of a user who has forgotten either the number of ranks, or the end of the name.
+TEST(PageOptions, AFileThatIsNoSummaryIsToldAsOne) {
+  const std::string text = error_message([] { parsed({"--report", "out.html", "x.txt"}); });
+  EXPECT_TRUE(text.starts_with("say how many ranks to start with -np N")) << text;
+  EXPECT_NE(text.find("summaries, which end in .json"), std::string::npos) << text;
+  EXPECT_EQ(error_message([] { parsed({"prog"}); }).find("summaries"), std::string::npos);
+}
+
+TEST(PageOptions, FoldersStayAsTheyAre) {
+  const ScratchFolder scratch;
+  const std::string report = scratch.path() / "out.html", dumps = scratch.path() / "dumps/of/mine";
+  parsed({"--report", report, "--dump-folder", dumps, "-np", "1", "prog"});
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
 TEST(PageOptions, StacksTakeAProcessNumber) {
@@ -105,7 +121,7 @@ TEST(PageOptions, DumpTakesAProcessNumber) {
   EXPECT_THROW(parsed({"--dump", "1", "2"}), UsageError);
   EXPECT_EQ(parsed({"-np", "1", "prog"}).dump_folder, "");
   EXPECT_EQ(parsed({"--dump-folder", "a/b", "-np", "1", "prog"}).dump_folder, "a/b");
-  for (const char* folder : {"", "/dev/null", "/dev/null/dumps"})
+  for (const char* folder : {"", "/dev/null", "/dev/null/dumps", "/proc/dumps"})
     EXPECT_THROW(parsed({"--dump-folder", folder, "-np", "1", "prog"}), UsageError) << folder;
 }
 

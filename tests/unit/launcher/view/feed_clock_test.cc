@@ -12,6 +12,7 @@ TEST(FeedClock, TheFastestMessageTellsBest) {
   clock.note(0, 2000, 1050 + 5);
   clock.note(0, 3000, 2050 + 90);
   EXPECT_EQ(clock.job_time(clock.common_time(0, 4000, 0)), 3055);
+  EXPECT_EQ(clock.common_time(3055), 4000);
 }
 
 TEST(FeedClock, AnOffsetToRank0sClockCountsMore) {

@@ -310,6 +310,48 @@ TEST(JobView, TheSpeedOfThoseThatGoOnIsTheirOwn) {
   EXPECT_NEAR(after["samples_per_s"].get<double>(), before["samples_per_s"].get<double>() * 2 / 3, 5);
 }
 
+TEST(JobView, TheSpeedOfAShortJobLeavesItsSlowStartOut) {
+  SimulatedJob job(2, [](int, Phase phase, std::uint64_t step) {
+    return phase == Phase::data && step < 5 ? 300 * SimulatedSteps::kMs : std::int64_t{0};
+  });
+  job.run(60);
+  const json before = job.view.update(job.now())["progress"];
+  EXPECT_NEAR(before["step_ms"].get<double>(), 36.4, 1);
+  for (const int rank : {0, 1}) job.view.ended(rank, false, "ended", job.now());
+  job.view.job_ended(0, job.now());
+  const json after = job.view.everything(job.now())["progress"];
+  EXPECT_EQ(after["step_ms"], before["step_ms"]);
+  EXPECT_EQ(after["samples_per_s"], before["samples_per_s"]);
+}
+
+// The others wait for a rank that hangs until it is killed, and their wait ends by the loss.
+TEST(JobView, AWaitForARankThatLeavesMovesNothing) {
+  for (const int ranks : {2, 3})
+    for (const bool is_heard_before : {false, true}) {
+      SimulatedJob job(ranks, nobody_is_late());
+      job.run(20);
+      job.view.update(job.now());
+      const std::int64_t begin = job.of(0, Phase::wait).now_ns;
+      job.later = 4s;
+      const auto lose = [&] { job.view.ended(1, true, "rank 1 was killed", job.now()); };
+      if (!is_heard_before) lose();
+      for (int rank = 0; rank < ranks; rank += 2) {
+        agents::Observed news = job.of(rank, Phase::other);
+        news.step = 20;
+        news.phase_since_ns = news.now_ns;
+        news.spans.push_back({Phase::wait, 20, begin + rank, news.now_ns});
+        job.view.hear(0, news, job.now());
+      }
+      if (is_heard_before) lose();
+      const json update = job.view.update(job.now());
+      ASSERT_EQ(update["spans"].size(), ranks - 1);
+      for (const json& span : update["spans"]) {
+        EXPECT_EQ(span[1], "wait") << span;
+        EXPECT_NEAR(span[4].get<double>() - span[3].get<double>(), 4, 1e-4);
+      }
+    }
+}
+
 TEST(JobView, AStatusTellsThePhasesOfRanksThatRun) {
   SimulatedJob job(3, nobody_is_late());
   job.run(3);

@@ -30,8 +30,8 @@ TEST(Pace, StaysWhileRanksEnd) {
       pace.add(rank, 50 + step, static_cast<std::int64_t>(step) * ms * 1'000'000);
   };
   run(0, 50, 20);
-  pace.hold();
-  pace.hold();
+  pace.hold(pace.step_ms());
+  pace.hold(pace.step_ms());
   run(1, 10, 90);
   EXPECT_TRUE(pace.is_held());
   EXPECT_NEAR(pace.step_ms(), 20, 1e-6) << "these are the last steps of some";

@@ -118,6 +118,23 @@ TEST(StepTimes, ARankThatHasMissedManyWaitsIsExpectedAgainFromItsNextOneOn) {
   EXPECT_EQ(times.completed(), 13);
 }
 
+TEST(StepTimes, AWaitWithoutARankThatTookPartIsNotSplit) {
+  StepTimes times;
+  times.expect(3);
+  for (const int rank : {0, 1, 2}) work_and_wait(times, rank, 1, 0, 8 + rank, 12);
+  for (const int rank : {0, 2}) work_and_wait(times, rank, 2, 12, 20 + rank, 30);
+  times.take_shown();
+  times.act(kTimesBegin + 3s);
+  const auto moves = [&] { return std::ranges::count(times.take_shown(), true, &ShownSpan::moves); };
+  EXPECT_EQ(moves(), 0) << "rank 1 may not have arrived at all";
+  times.expect({0, 2});
+  times.note_end(1, 40 * kOneMs);
+  for (const int rank : {0, 2}) work_and_wait(times, rank, 3, 30, 35 + rank, 45);
+  EXPECT_EQ(moves(), 0) << "it has left meanwhile";
+  for (const int rank : {0, 2}) work_and_wait(times, rank, 4, 45, 50 + rank, 55);
+  EXPECT_EQ(moves(), 2) << "the others go on without it";
+}
+
 TEST(StepTimes, AStepBackForgetsTheStepsThatComeOnceMore) {
   StepTimes times;
   times.expect(2);
