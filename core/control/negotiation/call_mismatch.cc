@@ -29,13 +29,8 @@ struct CallDifference {
   std::string first, second;  // where the description of a call does not tell
 };
 
-CallInWords without_notes(Request request) {
-  request.signature &= ~kSignatureNotes;
-  return *call_in_words(request);
-}
-
 CallDifference difference_of_tensors(const Request& a, const Request& b, std::size_t number) {
-  const CallInWords one = without_notes(a), other = without_notes(b);
+  const CallInWords one = *call_in_words(a), other = *call_in_words(b);
   if (one.operation != other.operation) return {number, "operation", {}, {}};
   if (one.reduction != other.reduction) return {number, "reduction", {}, {}};
   if (one.type != other.type) return {number, "type", {}, {}};

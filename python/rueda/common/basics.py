@@ -207,7 +207,7 @@ def log(scalars: Mapping[str, Any], step: int | None = None) -> None:
     """Adds a point to the curve of each tag, as in log({"loss": 0.3, "learning rate": 1e-4}).
 
     Values are numbers, or tensors of one element, which are read at once. step: the point's; None: the present one. The page keeps 64 tags,
-    and up to 512 points of each: of a longer curve each 2nd, 4th, 8th.
+    by their first 64 bytes, and up to 512 points of each: of a longer curve each 2nd, 4th, 8th.
     """
     number = -1 if step is None else operator.index(step)
     for tag, value in scalars.items():
