@@ -21,6 +21,7 @@ constexpr std::size_t kMostUsualParts = 1 << 14, kLeastUsual = 10,
 constexpr std::size_t kLeastBefore = 20;  // steps before a moment
 constexpr double kMostShare = 1.2;        // the others have more of a core, or the machine has got faster
 constexpr double kLeastShare = 0.5;       // no wait makes work take so much longer: it is other work
+constexpr double kMostToWakeUp = 2e6;     // ns: after a long wait moves take so much longer, not more
 constexpr double kSure = 2;               // errors of a difference
 constexpr double kTypical = 0.9;          // of the values: the largest are chance
 constexpr int kPunctual = 20;             // calls
@@ -159,8 +160,10 @@ WhatIfs::Share WhatIfs::share_of_now(const std::deque<CommonWait>& waits, std::s
   const auto found = before_.find(rank);
   if (found == before_.end()) return {};
   const Usual &before = found->second.usual, now = usual_of(waits, first, waits.size(), rank);
-  const double own = share_of(before.own, now.own), moves = share_of(before.moves, now.moves);
-  if (own < kLeastShare || moves < kLeastShare) return {};
+  const double own = share_of(before.own, now.own);
+  if (own < kLeastShare) return {};
+  double moves = share_of(before.moves, now.moves);
+  if (moves < kLeastShare && now.moves.mean - before.moves.mean > kMostToWakeUp) moves = 1;
   return {std::min(own, kMostShare), std::min(moves, kMostShare), before.between_ends.mean};
 }
 
