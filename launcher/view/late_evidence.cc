@@ -283,14 +283,14 @@ std::optional<std::size_t> rank_with_pauses(std::span<const Latest> latest, std:
   return std::nullopt;
 }
 
-// Of a step. A plain value.
+// The longest wait of one step. A plain value.
 struct LongestWait {
   std::uint64_t step = 0;
   std::size_t wait = 0;  // its number
   double ms = 0;
 };
 
-// Of the last steps, the last one first.
+// The longest wait of each of the last steps, the newest first.
 std::vector<LongestWait> longest_waits(const std::deque<CommonWait>& waits) {
   std::vector<LongestWait> steps;
   for (std::size_t i = waits.size(); i-- > 0;) {

@@ -39,7 +39,8 @@ struct Evidence {
 // Of long steps a spell is enough: at least eight Delays of one rank in a row, for 3 s, beyond all but a few
 // of the 200 before. If moments are alike, chance has so many high ones at the end as seldom. Moments of a
 // busy machine are alike in spells only: this one has to be four times as long as any before. At the start
-// there are no such steps: then eight are enough if they are alike, and 10 % of a step.
+// there are no such steps: then eight are enough if they are alike, and 10 % of a step. From 16 ranks on it
+// takes more of them.
 //
 // Rare pauses count by their number: six at least, of 0.1 s and more. If they are four times as long as any
 // other delay, chance gives nearly all of them to one rank once in 1,000 times, each

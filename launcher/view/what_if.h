@@ -28,7 +28,8 @@ struct LateSince {
 // its own work, arrives, waits for the last one, and goes on after its moves. A second time nobody waits for
 // the late rank. A long wait makes the work after it slower, as caches and cores cool down. So the second
 // time work and moves take as long as before the moment, if at least 20 steps before have been seen, and the
-// difference is beyond chance. That makes no step shorter than the steps before the moment. Pure.
+// difference is beyond chance. That makes no step shorter than the steps before the moment. Moves that have
+// become far longer have another reason, as a slow card, and stay. Pure.
 // Owned by the main thread of the supervisor.
 class WhatIfs {
  public:

@@ -87,7 +87,7 @@ TEST(PageOptions, ReportsOfNothingOrNowhereAreRefused) {
   EXPECT_THROW(parsed({"--report", folder, "-np", "1", "prog"}), UsageError);
 }
 
-// Of a user who has forgotten either the number of ranks, or the end of the name.
+// The user has forgotten either the number of ranks, or the end of the name.
 TEST(PageOptions, AFileThatIsNoSummaryIsToldAsOne) {
   const std::string text = error_message([] { parsed({"--report", "out.html", "x.txt"}); });
   EXPECT_TRUE(text.starts_with("say how many ranks to start with -np N")) << text;
