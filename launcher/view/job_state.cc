@@ -76,6 +76,21 @@ std::string oldest_stall(const std::map<int, RankView>& ranks) {
   return oldest == nullptr ? "" : oldest->observed.stall;
 }
 
+std::string late_for_init(const std::map<int, RankView>& ranks, const std::set<int>& members) {
+  RankSet late;
+  int running = 0, called = 0;
+  for (const auto& [number, rank] : ranks) {
+    if (rank.state != RankState::running || !rank.is_heard) continue;
+    if (!members.empty() && !members.contains(number)) continue;
+    ++running;
+    called += rank.observed.has_training;
+    if (!rank.observed.has_training) late.add(number, number + 1);
+  }
+  if (called == 0 || called == running) return "";
+  return fmt::format("{} of {} ranks have called init(), {} {} not", called, running, to_string(late),
+                     running - called == 1 ? "has" : "have");
+}
+
 std::string named(const std::map<int, RankView>& ranks, RankState state) {
   RankSet set;
   for (const auto& [number, rank] : ranks)

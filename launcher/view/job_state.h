@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,9 @@ bool all_over(const std::map<int, RankView>& ranks);
 std::string present_failure(const std::map<int, RankView>& ranks, RankView::Time now);
 // The words of the stall that has been heard first; empty: there is none.
 std::string oldest_stall(const std::map<int, RankView>& ranks);
+// The ranks that the others wait for in init(); empty: there are none, or no rank has called it.
+// No `members`: all ranks are.
+std::string late_for_init(const std::map<int, RankView>& ranks, const std::set<int>& members);
 // The ranks in that state: "ranks 0, 2".
 std::string named(const std::map<int, RankView>& ranks, RankState state);
 // Tells how the first lost rank has ended. A failure, or the end of another rank, comes first if it was

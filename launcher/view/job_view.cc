@@ -309,6 +309,11 @@ void JobView::settle_running(Time now) {
   if (!line_.has_steps) {
     const std::size_t running = count(ranks_, RankState::running);
     line_.words = fmt::format("{} rank{} without steps so far", running, running == 1 ? "" : "s");
+    if (std::string late = late_for_init(ranks_, membership_.members); !late.empty()) {
+      line_.state = LineState::starting;
+      line_.words = std::move(late);
+      return;
+    }
   }
   if (const LateRank* late =
           reason_to_wait(analysed_.analysis.lateness, [this](int rank) { return rank_of(rank) >= 0; }))

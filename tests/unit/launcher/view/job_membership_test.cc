@@ -387,6 +387,25 @@ TEST(JobView, AJobThatHasStepsKeepsThem) {
   EXPECT_FALSE(say(Phase::other).contains("line"));
 }
 
+// As where a rank loads its data first, or is stuck there.
+TEST(JobView, ARankThatTheOthersWaitForInInitIsNamed) {
+  SimulatedJob job(4, nobody_is_late());
+  const auto say = [&](std::set<int> called) {
+    for (const int rank : {0, 1, 2, 3}) {
+      agents::Observed news = job.of(rank, Phase::other);
+      news.total_steps = 0;
+      news.has_training = called.contains(rank);
+      job.view.hear(0, news, job.now());
+    }
+    job.view.update(job.now());
+    return job.view.everything(job.now())["line"]["text"];
+  };
+  EXPECT_EQ(say({}), "running: 4 ranks without steps so far") << "it may be no program of Rueda";
+  EXPECT_EQ(say({0}), "starting: 1 of 4 ranks have called init(), ranks 1-3 have not");
+  EXPECT_EQ(say({0, 1, 3}), "starting: 3 of 4 ranks have called init(), rank 2 has not");
+  EXPECT_EQ(say({0, 1, 2, 3}), "running: 4 ranks without steps so far");
+}
+
 // A scraper refuses series that come twice.
 TEST(JobView, EachSeriesComesOnce) {
   SimulatedJob job(2, nobody_is_late());
