@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/engine/runtime.h"
+#include "core/observe/training/training_wait.h"
 #include "core/submission_arguments.h"
 #include "rueda/rueda.h"
 
@@ -32,6 +33,7 @@ Handle gather(std::string name, DataType dtype, const std::shared_ptr<const Valu
 void broadcast_bytes(std::string& bytes, Rank root, const std::string& name, const Scope& scope) {
   std::vector<std::int64_t> size{static_cast<std::int64_t>(bytes.size())};
   const TensorView sizes = view(size);
+  const TrainingWait waiting;
   broadcast_async(name + ".size", sizes, sizes, root, scope).wait();
   bytes.resize(static_cast<std::size_t>(size.front()));
   const TensorView both{bytes.data(), DataType::uint8, {size.front()}, {}};
@@ -42,6 +44,7 @@ std::vector<std::string> allgather_bytes(const std::string& bytes, const std::st
                                          const Scope& scope) {
   using Sizes = std::vector<std::int64_t>;
   const auto size = std::make_shared<const Sizes>(1, static_cast<std::int64_t>(bytes.size()));
+  const TrainingWait waiting;
   const Handle sizes = gather(name + ".size", DataType::int64, size, scope);
   const auto mine = std::make_shared<const std::string>(bytes);
   const Handle contents = gather(name + ".bytes", DataType::uint8, mine, scope);

@@ -105,12 +105,13 @@ bool ProgressEngine::progress(Caller caller, Time now) {
 }
 
 void ProgressEngine::tell_stalls() {
+  for (const Missing& missing : negotiator_->take_missing())
+    for (const Key& key : missing.operations) pending_.tell_missing(key, missing.words);
   for (const std::string& report : negotiator_->take_reports()) {
     log(LogLevel::warning, "stalled: {}", report);
-    shared_.observer.stalled(report);
     if (components_.stalled) components_.stalled();
   }
-  shared_.observer.look_at_stalls(negotiator_->has_reported_stalls() && !failed_);
+  shared_.observer.stalled(failed_ ? std::string_view() : negotiator_->oldest_report());
 }
 
 bool ProgressEngine::waiters_may_run() const {
@@ -271,7 +272,7 @@ void ProgressEngine::complete(const Plan& plan, std::span<Entry> entries, const 
   if (status.ok()) note_sets(plan);
   if (status.ok() && !traits(plan.operation).moves_data) {
     if (plan.operation == Operation::join) pending_.end_join(plan.process_set);
-    for (Entry& entry : entries) entry.handle->result = plan.result;
+    for (Entry& entry : entries) entry.handle->numbers.result = plan.result;
   }
   complete(entries, status);
 }

@@ -133,7 +133,7 @@ void Observer::completed(const Request& request, const Flight& flight, bool ok) 
 }
 
 void Observer::ended(const Status& status) {
-  look_at_stalls(false);
+  stalled({});
   failed(status);
 }
 
@@ -146,13 +146,10 @@ void Observer::failed(const Status& status) {
   if (status.code == StatusCode::peer_lost) TrainingRecord::of_process().note_loss();
 }
 
-void Observer::stalled(const std::string& words) {
-  told_stall_ = true;
-  TrainingRecord::of_process().note_stall(words);
-}
-
-void Observer::look_at_stalls(bool go_on) {
-  if (!go_on && std::exchange(told_stall_, false)) TrainingRecord::of_process().note_stall("");
+void Observer::stalled(std::string_view report) {
+  if (report == told_stall_) return;
+  told_stall_ = report;
+  TrainingRecord::of_process().note_stall(report);
 }
 
 void Observer::agreed(Negotiator& negotiator) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,12 +38,11 @@ class Observer {
   // The same, and it is done. `how` has the route, the backend, the bytes and the prediction.
   void finished(const Plan& plan, const EndedPlan& how);
   void completed(const Request& request, const Flight& flight, bool ok);
-  void ended(const Status& status);        // of the operations that have completed last
-  void failed(const Status& status);       // of operations that were refused, say; OK: none has failed
-  void stalled(const std::string& words);  // a report
-  void look_at_stalls(bool go_on);         // those of the report
-  void agreed(Negotiator& negotiator);     // it has heard or said something
-  void turned();                           // a round of the background thread that moved something
+  void ended(const Status& status);       // of the operations that have completed last
+  void failed(const Status& status);      // of operations that were refused, say; OK: none has failed
+  void stalled(std::string_view report);  // empty: nothing is
+  void agreed(Negotiator& negotiator);    // it has heard or said something
+  void turned();                          // a round of the background thread that moved something
   void doing(std::string_view activity) { recorder_.doing(activity); }
 
   Recorder& recorder() { return recorder_; }
@@ -73,7 +73,7 @@ class Observer {
   std::int64_t planned_ns_ = 0;  // the Plan that arrived last
   std::int64_t started_ns_ = 0;  // the Plan that was started last
   std::deque<Run> runs_;         // in the order of their numbers
-  bool told_stall_ = false;      // and it goes on
+  std::string told_stall_;       // the report of the stall that goes on
 };
 
 }  // namespace rueda

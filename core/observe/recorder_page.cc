@@ -152,9 +152,9 @@ std::string summarize(const Recording& recording, std::int64_t now_ns) {
   }
   if (recording.in_flight.empty()) return text + "; has nothing in flight, the program is elsewhere";
   const RecordedOperation& oldest = recording.in_flight.front();
-  const std::string_view words = oldest.state == RecordedState::started ? recording.activity
-                                 : oldest.plan != 0                     ? "which waits for its turn"
-                                                    : "which not every rank has submitted";
+  const std::string words = oldest.state == RecordedState::started ? recording.activity
+                            : oldest.plan != 0                     ? "which waits for its turn"
+                                                                   : "which not every rank has submitted";
   return text + fmt::format("; is in {} '{}' for {:.1f} s, {}", to_string(oldest.operation), oldest.name,
                             seconds(oldest.submitted_ns), words);
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,10 @@ class Handle {
   // As wait_status, for a limited time. False at the deadline: the operation goes on, and the Handle stays
   // valid.
   bool wait_until(std::chrono::steady_clock::time_point deadline) const;
+
+  // While the operation waits for ranks, longer than RUEDA_STALL_CHECK_TIME: the ranks that have not
+  // submitted it, and their activity, one to a line. Empty before, and where nothing is known.
+  std::string missing_ranks() const;
 
   // After wait(): where an operation that finds its own output size (allgather, alltoall, reducescatter,
   // gather, scatter) left it. The memory belongs to whoever the submission's `allocate` says; without one, to

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "rueda/rank_set.h"
@@ -17,6 +18,7 @@ using nlohmann::json;
 
 constexpr auto kBeforeLoss = std::chrono::seconds(30);  // a failure or an end then may be its cause
 constexpr auto kFailureIsNews = std::chrono::seconds(10);
+constexpr double kStepIsNews = 0.5;  // seconds: a job that has ended one goes on
 
 // A multiplication by 0.1 or 0.001 would leave digits at the end.
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
@@ -67,10 +69,12 @@ std::string present_failure(const std::map<int, RankView>& ranks, RankView::Time
   return first == nullptr ? "" : first->observed.failure;
 }
 
-std::string oldest_stall(const std::map<int, RankView>& ranks) {
+std::string oldest_stall(const std::map<int, RankView>& ranks, RankView::Time now, double since_step) {
+  if (since_step < kStepIsNews) return "";
   const RankView* oldest = nullptr;
   for (const auto& [number, rank] : ranks)
     if (rank.state == RankState::running && rank.stalled_at &&
+        std::chrono::duration<double>(now - *rank.stalled_at).count() < since_step + kStepIsNews &&
         (oldest == nullptr || *rank.stalled_at < *oldest->stalled_at))
       oldest = &rank;
   return oldest == nullptr ? "" : oldest->observed.stall;
@@ -116,6 +120,18 @@ std::string loss_in_words(const std::map<int, RankView>& ranks) {
   std::string cause = failed != nullptr ? failed->observed.failure : left != nullptr ? left->words : "";
   if (cause.ends_with('.')) cause.pop_back();
   return cause.empty() ? lost->words : fmt::format("{}; {}", cause, lost->words);
+}
+
+// The first span of a step begins with the end of the step before; a long one may not have ended yet.
+void note_step(RankView& rank, const agents::Observed& news) {
+  if (news.step == rank.observed.step) return;
+  const auto first = std::ranges::find(news.spans, news.step, &agents::Observed::Span::step);
+  rank.stepped_ns = news.step == 0 ? 0 : first == news.spans.end() ? news.phase_since_ns : first->begin_ns;
+}
+
+double seconds_since_step(const RankView& rank, double in_phase) {
+  if (rank.stepped_ns == 0) return std::numeric_limits<double>::infinity();
+  return in_phase + static_cast<double>(rank.observed.phase_since_ns - rank.stepped_ns) * 1e-9;
 }
 
 bool may_train(const RankView& rank) {

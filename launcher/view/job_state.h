@@ -44,6 +44,7 @@ struct RankView {
   double heard_at = 0;              // Unix seconds: the last time
   agents::Observed observed;        // the last one, without its history
   std::int64_t phase_since_ns = 0;  // on rank 0's clock
+  std::int64_t stepped_ns = 0;      // on its own: its last step has ended; 0: none has
   Time failed_at{};                 // the time of its last failure
   std::uint64_t failed_step = 0;    // so many steps had ended then
   std::optional<Time> stalled_at;   // its words of a stall were heard; nothing: there are none
@@ -76,6 +77,10 @@ struct Analysis {
 // Moments stay on rank 0's clock.
 Analysis analysis_of(const std::deque<CommonWait>& waits, WhatIfs& what_ifs);
 
+// Hears when the rank has ended its last step, before `news` is taken as a whole.
+void note_step(RankView& rank, const agents::Observed& news);
+// `in_phase`: seconds in its phase until now. Infinite: it has ended none.
+double seconds_since_step(const RankView& rank, double in_phase);
 // An agent may not have told of its training yet.
 bool may_train(const RankView& rank);
 std::string name_of(RankState state);
@@ -86,8 +91,9 @@ bool all_over(const std::map<int, RankView>& ranks);
 // The words of the failure that has been heard first, for some seconds while that rank ends no step; empty:
 // there is none.
 std::string present_failure(const std::map<int, RankView>& ranks, RankView::Time now);
-// The words of the stall that has been heard first; empty: there is none.
-std::string oldest_stall(const std::map<int, RankView>& ranks);
+// The words of the stall that has been heard first; empty: there is none. Where a step has ended after that,
+// so many seconds ago, the others go on.
+std::string oldest_stall(const std::map<int, RankView>& ranks, RankView::Time now, double since_step);
 // The ranks that the others wait for in init(); empty: there are none, or no rank has called it.
 // No `members`: all ranks are.
 std::string late_for_init(const std::map<int, RankView>& ranks, const std::set<int>& members);

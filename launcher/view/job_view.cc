@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
+constexpr std::uint64_t kForgotten = 100;    // steps: a moment before is soon in no step that is kept
 constexpr std::size_t kMostSpans = 20'000;   // that are kept for those who come later
 constexpr std::size_t kMostNewSpans = 8000;  // in one update
 constexpr std::size_t kMostEvents = 500;
@@ -77,6 +78,7 @@ void JobView::hear(int host, const agents::Observed& news, Time now) {
   if (news.has_training) rank.plans.hear(news);
   news_.plan = news_.plan || !news.routes.empty();
   hear_words(news, now);
+  note_step(rank, news);
   rank.observed = news;
   rank.observed.spans.clear();
   rank.observed.curves.clear();
@@ -177,6 +179,8 @@ void JobView::analyse(Time now) {
   analysed_.analysis = analysis_of(times_.waits(), analysed_.what_ifs);
   analysed_.rest = std::max<Time::duration>(500ms, kRest * (std::chrono::steady_clock::now() - began));
   for (LateRank& late : analysed_.analysis.lateness.ranks) late.since_ns = clock_.job_time(late.since_ns);
+  if (!times_.waits().empty())
+    analysed_.stragglers.keep_moments(analysed_.analysis.lateness, times_.waits().front().step + kForgotten);
   news_.analysis = true;
   tell_stragglers(now);
 }
@@ -202,21 +206,22 @@ std::vector<PresentPhase> JobView::present_phases(Time now) const {
   std::vector<PresentPhase> list;
   for (const auto& [number, rank] : ranks_)
     if (const std::optional<double> seconds = phase_seconds(rank, now); seconds && rank_of(number) >= 0)
-      list.push_back({number, rank.observed.phase, rank.observed.step, *seconds, rank.pauses});
+      list.push_back({number, rank.observed.phase, rank.observed.step, *seconds, rank.pauses,
+                      seconds_since_step(rank, *seconds)});
   return list;
 }
 
 // By the phases of the ranks, or by the words of one that has asked all of them. While all that are waited
 // for evaluate or save, neither is a stall; and words of it may come a moment late.
 void JobView::look_for_stall(Time now) {
-  std::optional<Standstill> still =
-      standstill_of(present_phases(now), line_.progress.step_ms, !facts_.elastic);
+  const std::vector<PresentPhase> phases = present_phases(now);
+  std::optional<Standstill> still = standstill_of(phases, line_.progress.step_ms, !facts_.elastic);
   const std::chrono::duration<double> since_pause = now - analysed_.paused_at;
   if (still && still->is_pause && !still->is_stall) analysed_.paused_at = now;
   if (still && !still->is_pause && since_pause.count() < stalled_wait(line_.progress.step_ms))
     still->is_stall = false;
   const bool may_tell = now > analysed_.paused_at + kAfterPause;
-  line_.stall = may_tell ? oldest_stall(ranks_) : "";
+  line_.stall = may_tell ? oldest_stall(ranks_, now, since_last_step(phases)) : "";
   for (auto& [number, rank] : ranks_) {
     if (!may_tell || !rank.stalled_at || std::exchange(rank.stall_is_told, true)) continue;
     note_event("stall", -1, rank.observed.stall, now);
@@ -248,12 +253,20 @@ void JobView::look_for_stall(Time now) {
 void JobView::measure(Time now) {
   std::optional<Progress> heard;
   double samples = 0;
+  std::vector<const agents::Observed*> training;
   for (const auto& [number, rank] : ranks_) {
     const agents::Observed& news = rank.observed;
     const bool counts = rank.state == RankState::running || all_over(ranks_);
-    if (!news.has_training || !counts || !is_in_generation(number, news) ||
-        (news.step == 0 && news.total_steps == 0 && news.phase == Phase::other))
-      continue;
+    if (news.has_training && counts && is_in_generation(number, news) &&
+        (news.step != 0 || news.total_steps != 0 || news.phase != Phase::other))
+      training.push_back(&news);
+  }
+  std::uint64_t latest = 0;
+  for (const agents::Observed* each : training) latest = std::max(latest, each->step);
+  for (const agents::Observed* each : training) {
+    const agents::Observed& news = *each;
+    // It has joined, or has another role: ranks that wait for each other are a step apart at most.
+    if (news.phase == Phase::wait && news.step + 1 < latest) continue;
     if (!heard) heard = {.step = news.step};
     heard->step = std::min(heard->step, news.step);
     heard->total = std::max(heard->total, news.total_steps);
@@ -265,7 +278,9 @@ void JobView::measure(Time now) {
   Progress progress = heard.value_or(Progress{});
   progress.step_ms = pace_.step_ms();
   const Lateness& lateness = analysed_.analysis.lateness;
-  const LateRank* late = reason_to_wait(lateness, [this](int rank) { return rank_of(rank) >= 0; });
+  const LateRank* late = line_.slow_cards.any_suspect()
+                             ? nullptr
+                             : reason_to_wait(lateness, [this](int rank) { return rank_of(rank) >= 0; });
   const double same_steps_ms = late != nullptr ? late->step_ms : pace_.is_held() ? 0 : lateness.step_ms;
   if (same_steps_ms > 0) progress.step_ms = same_steps_ms;  // as the waits that are told with it
   if (!is_known && progress.step_ms > 0) progress.samples_per_s = line_.progress.samples_per_s;
@@ -274,7 +289,7 @@ void JobView::measure(Time now) {
     const double rest = static_cast<double>(progress.total - progress.step) * progress.step_ms * 1e-3;
     if (rest <= kLongestRest) progress.ends_at = std::round(unix_seconds(now) + rest);
   }
-  progress.wait_ms = lateness.wait_ms;
+  progress.wait_ms = late != nullptr ? late->wait_ms : lateness.wait_ms;
   line_.progress = progress;
 }
 

@@ -23,7 +23,7 @@ constexpr double kRise = 3;
 // Spells have one of these lengths, and take so long at least.
 constexpr std::array<std::size_t, 5> kSpells{8, 10, 12, 16, 20};
 constexpr std::int64_t kLeastSpell = 3'000'000'000;
-constexpr std::size_t kLeastBefore = 20, kMostBefore = 200;
+constexpr std::size_t kLeastBefore = 20, kMostBefore = 200, kMostLongBefore = 1;
 constexpr std::size_t kLeastRise = 3, kSeldom = 20;
 constexpr std::int64_t kLeastRiseTime = 1'000'000'000;
 constexpr std::size_t kLonger = 4;           // than spells before
@@ -305,7 +305,7 @@ std::vector<LongestWait> longest_waits(const std::deque<CommonWait>& waits) {
 
 std::size_t last_rank(const CommonWait& wait) {
   const auto arrival = [](const WaitPart& part) {
-    return part.is_there ? part.arrival_ns : std::numeric_limits<std::int64_t>::min();
+    return part.is_there ? part.due_ns() : std::numeric_limits<std::int64_t>::min();
   };
   return static_cast<std::size_t>(std::ranges::max_element(wait.parts, {}, arrival) - wait.parts.begin());
 }
@@ -343,7 +343,7 @@ std::vector<Delays> delays_of(const std::deque<CommonWait>& waits, std::span<con
       const WaitPart& part = waits[i].parts[rank];
       if (!part.is_there) continue;
       const double before = std::isnan(sums[rank]) ? 0 : sums[rank];
-      sums[rank] = before + (static_cast<double>(part.arrival_ns) - middle.median()) * kMilli;
+      sums[rank] = before + (static_cast<double>(part.due_ns()) - middle.median()) * kMilli;
     }
   }
   return all;
@@ -431,8 +431,9 @@ std::optional<LongWaits> long_waits_of(const std::deque<CommonWait>& waits) {
     shortest = std::min(shortest, step.ms);
   }
   if (count < kLeastLongWaits || sum_ms < kLongSum || steps.size() < count + kLeastBefore) return {};
+  std::size_t long_before = 0;  // as an evaluation is
   for (std::size_t i = count; i < steps.size(); ++i)
-    if (shortest < kFar * steps[i].ms) return {};
+    if (shortest < kFar * steps[i].ms && ++long_before > kMostLongBefore) return {};
   return LongWaits{last_rank(waits[steps.front().wait]), steps[count - 1].wait};
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -27,6 +28,10 @@ constexpr std::size_t kUnitsAround = 4;  // of a change, in which its step is lo
 constexpr int kPunctual = 20;
 constexpr double kSameSize = 1.5, kOtherSize = 2;
 constexpr double kSameMoment = 3;  // steps
+// A single pause: nanoseconds, times the usual wait, and pauses of a rank. Without steps nothing is usual.
+constexpr double kPause = 5e8, kPauseWaits = 20;
+constexpr int kMostSingle = 2;
+constexpr std::size_t kLeastForPauses = 20;
 
 // A rank in the last steps.
 struct Sums {
@@ -51,10 +56,11 @@ std::size_t bin_of(double ms) {
 struct Waits {
   const std::deque<CommonWait>& all;
   std::vector<Middle> arrivals;
+  std::vector<bool> is_pause;  // a single one
   std::size_t ranks = 0;
 
   double late_ms(std::size_t wait, std::size_t rank) const {
-    const std::int64_t arrival = all[wait].parts[rank].arrival_ns;
+    const std::int64_t arrival = all[wait].parts[rank].due_ns();
     return static_cast<double>(arrival - arrivals[wait].median_without(arrival)) * kMilli;
   }
   bool has(std::size_t wait, std::size_t rank) const {
@@ -63,7 +69,7 @@ struct Waits {
 };
 
 Waits with_arrivals(const std::deque<CommonWait>& all) {
-  Waits waits{.all = all, .arrivals = arrivals_of(all)};
+  Waits waits{.all = all, .arrivals = arrivals_of(all), .is_pause = single_pauses(all)};
   for (const CommonWait& wait : all) waits.ranks = std::max(waits.ranks, wait.parts.size());
   return waits;
 }
@@ -78,6 +84,7 @@ struct Gathered {
 };
 
 void add_recent(Gathered& all, const Waits& waits, std::size_t number) {
+  if (waits.is_pause[number]) return;
   const CommonWait& wait = waits.all[number];
   const std::int64_t first = waits.arrivals[number].first, last = waits.arrivals[number].last;
   ++all.steps;
@@ -89,8 +96,8 @@ void add_recent(Gathered& all, const Waits& waits, std::size_t number) {
     ++sums.waits;
     sums.late_ms += waits.late_ms(number, rank);
     if (part.own_ns != WaitPart::kUnknown) sums.own_ms += static_cast<double>(part.own_ns) * kMilli;
-    if (part.arrival_ns == last && last > first) ++sums.last;
-    ++all.ranks[rank].histogram[bin_of(static_cast<double>(part.arrival_ns - first) * kMilli)];
+    if (part.due_ns() == last && last > first) ++sums.last;
+    ++all.ranks[rank].histogram[bin_of(static_cast<double>(part.due_ns() - first) * kMilli)];
   }
 }
 
@@ -99,7 +106,7 @@ void add_stretch(Gathered& all, const Waits& waits, std::size_t begin, std::size
   for (std::size_t i = begin; i < end; ++i)
     for (std::size_t rank = 0; rank < waits.all[i].parts.size(); ++rank) {
       const WaitPart& part = waits.all[i].parts[rank];
-      if (!part.is_there || part.own_ns <= 0) continue;
+      if (!part.is_there || part.own_ns <= 0 || waits.is_pause[i]) continue;
       sums[rank] += static_cast<double>(part.own_ns) * kMilli;
       ++counts[rank];
     }
@@ -196,7 +203,7 @@ std::size_t moment_of(std::size_t rank, const std::vector<Delays>& delays, doubl
 double mean_step_ms(const Waits& waits, std::size_t first) {
   double sum = 0, count = 0;
   for (std::size_t i = std::max<std::size_t>(1, first); i < waits.all.size(); ++i) {
-    if (waits.all[i].step != waits.all[i - 1].step + 1) continue;
+    if (waits.all[i].step != waits.all[i - 1].step + 1 || waits.is_pause[i]) continue;
     sum += static_cast<double>(waits.arrivals[i].last - waits.arrivals[i - 1].last) * kMilli;
     ++count;
   }
@@ -221,7 +228,7 @@ Described begin_to_describe(LateRank& late, std::size_t moment, std::size_t show
 
 void add_wait(Described& described, const Waits& waits, std::size_t wait) {
   const auto rank = static_cast<std::size_t>(described.late.rank);
-  if (!waits.has(wait, rank)) return;
+  if (!waits.has(wait, rank) || waits.is_pause[wait]) return;
   described.lateness_ms += waits.late_ms(wait, rank);
   described.waited_ms += static_cast<double>(waits.all[wait].waited_ns) * kMilli;
   ++described.waits;
@@ -231,6 +238,8 @@ void finish(Described& described, double step_ms) {
   const double lateness = described.lateness_ms;
   if (described.waits > 0)
     described.late.late_ms = std::max(0.0, lateness / static_cast<double>(described.waits));
+  if (described.waits > 0)
+    described.late.wait_ms = described.waited_ms / static_cast<double>(described.waits);
   described.late.explains = lateness > kMost * described.waited_ms;
   described.late.step_ms = step_ms;
 }
@@ -243,7 +252,7 @@ void describe(std::vector<Described> all, const Waits& waits) {
   PhaseSums phases(waits.ranks);
   const std::size_t first_for_phases = count - phase_window(count - begin, waits.ranks);
   for (std::size_t i = count; i-- > begin;) {
-    if (i >= first_for_phases) phases.add(waits.all[i]);
+    if (i >= first_for_phases && !waits.is_pause[i]) phases.add(waits.all[i]);
     for (Described& each : all) {
       if (i < each.first) continue;
       add_wait(each, waits, i);
@@ -273,12 +282,14 @@ void find_late_ones(Lateness& all, const Waits& waits) {
   const auto evidence = evidence_of(delays, begins);
   const double least = std::max(kLeastMs, kNotable * all.own_ms);
   const std::size_t half = first_of_last_steps(waits.all, kRecentSteps / 2);
+  const std::size_t recent =
+      std::max(first_that_counts(waits.all), first_of_last_steps(waits.all, kRecentSteps));
   std::vector<Described> found;
   for (LateRank& late : all.ranks) {
     const auto rank = static_cast<std::size_t>(late.rank);
     if (rank >= evidence.size() || !evidence[rank]) continue;
     const std::size_t shown_by = delays[evidence[rank]->first].first;
-    const double cost = shown_by > half ? mean_late_ms(waits, rank, shown_by) : late.late_ms;
+    const double cost = mean_late_ms(waits, rank, shown_by > half ? shown_by : recent);
     if (cost < least) continue;
     found.push_back(
         begin_to_describe(late, moment_of(rank, delays, evidence[rank]->cap, waits), shown_by, waits));
@@ -312,6 +323,26 @@ double median_or_zero(std::vector<double> values) {
 
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps) {
   return waits.size() - std::min(waits.size(), steps);
+}
+
+std::vector<bool> single_pauses(const std::deque<CommonWait>& waits) {
+  std::vector<bool> single(waits.size());
+  if (waits.size() < kLeastForPauses) return single;
+  std::vector<double> lengths;
+  for (const CommonWait& wait : waits) lengths.push_back(static_cast<double>(wait.waited_ns));
+  const double least = std::max(kPause, kPauseWaits * median_of(lengths));
+  std::map<std::size_t, std::vector<std::size_t>> by_rank;
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (lengths[i] < least) continue;
+    const auto last = std::ranges::max_element(waits[i].parts, {}, [](const WaitPart& part) {
+      return part.is_there ? part.due_ns() : std::numeric_limits<std::int64_t>::min();
+    });
+    by_rank[static_cast<std::size_t>(last - waits[i].parts.begin())].push_back(i);
+  }
+  for (const auto& [rank, pauses] : by_rank)
+    if (pauses.size() <= kMostSingle)
+      for (const std::size_t i : pauses) single[i] = true;
+  return single;
 }
 
 const LateRank* reason_to_wait(const Lateness& lateness, const std::function<bool(int rank)>& counts) {
@@ -360,6 +391,17 @@ Lateness lateness_of(const std::deque<CommonWait>& all_waits) {
     return std::pair(late.since_step.has_value(), late.late_ms);
   });
   return all;
+}
+
+void Stragglers::keep_moments(Lateness& lateness, std::uint64_t oldest) const {
+  for (LateRank& late : lateness.ranks) {
+    const auto spell = spells_.find(late.rank);
+    if (!late.since_step || spell == spells_.end()) continue;
+    const LateRank& before = spell->second.before;
+    if (*before.since_step > oldest || *before.since_step > *late.since_step) continue;
+    late.since_step = before.since_step;
+    late.since_ns = before.since_ns;
+  }
 }
 
 std::vector<Stragglers::News> Stragglers::hear(const Lateness& lateness) {

@@ -30,6 +30,7 @@ struct LateRank {
   // a notable part of a step. Then `late_ms` is of the last steps that show it.
   std::optional<std::uint64_t> since_step{};
   double step_ms = 0;          // mean length of these steps; 0: unknown
+  double wait_ms = 0;          // mean of all waits there for the last rank
   std::int64_t since_ns = 0;   // its arrival there
   bool explains = false;       // most of the others' waiting
   Phase phase = Phase::other;  // it exceeds the median of the other ranks most
@@ -57,6 +58,10 @@ const LateRank* reason_to_wait(const Lateness& lateness, const std::function<boo
 // Of so many steps of a lateness the phase is found: a power of two, so that late ranks share their sums.
 std::size_t phase_window(std::size_t steps, std::size_t ranks);
 
+// By wait: it was so long, and its like so rare for that rank, that it tells nothing of other steps. The line
+// tells of it while it lasts.
+std::vector<bool> single_pauses(const std::deque<CommonWait>& waits);
+
 // The waits of the last steps.
 std::size_t first_of_last_steps(const std::deque<CommonWait>& waits, std::size_t steps);
 
@@ -74,6 +79,8 @@ class Stragglers {
     bool is_change = false;  // of its size
   };
 
+  // A lateness that goes on has its old moment, also when the steps before `oldest` are forgotten.
+  void keep_moments(Lateness& lateness, std::uint64_t oldest) const;
   std::vector<News> hear(const Lateness& lateness);
 
  private:

@@ -135,11 +135,19 @@ double stalled_wait(double step_ms) {
   return std::max(kStall, std::min(kStallSteps * step, step + kStallBehind));
 }
 
+double since_last_step(std::span<const PresentPhase> ranks) {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const PresentPhase& rank : ranks) seconds = std::min(seconds, rank.since_step);
+  return seconds;
+}
+
+// A rank with a role of its own may wait for long while the others train.
 std::optional<Standstill> standstill_of(std::span<const PresentPhase> ranks, double step_ms,
                                         bool counts_alike) {
   Standstill still;
   for (const PresentPhase& rank : ranks)
     if (rank.phase == Phase::wait) still.seconds = std::max(still.seconds, rank.seconds);
+  still.seconds = std::min(still.seconds, since_last_step(ranks));
   if (still.seconds < notable_wait(step_ms)) return std::nullopt;
   if (const auto pausing = pausing_rank(ranks); pausing && !has_other_culprit(ranks, step_ms)) {
     still.culprit = pausing;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,7 @@ struct PresentPhase {
   std::uint64_t step = 0;
   double seconds = 0;  // so long
   UsualPauses pauses{};
+  double since_step = std::numeric_limits<double>::infinity();  // since its last step has ended
 };
 
 // Ranks wait, and no step ends.
@@ -54,6 +56,8 @@ struct Standstill {
   std::optional<PresentPhase> culprit;  // the others wait for it; nothing: all wait
 };
 
+// Seconds since any rank has ended a step.
+double since_last_step(std::span<const PresentPhase> ranks);
 // The length of a wait that is no part of usual steps; `step_ms` 0: of a job without steps so far.
 double notable_wait(double step_ms);
 // And of one that is a stall.

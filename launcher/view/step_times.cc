@@ -39,8 +39,25 @@ bool is_common(const CommonWait& wait) {
 void add_part(WaitPart& sum, const WaitPart& part, std::int64_t first, std::int64_t last) {
   sum.arrival_ns += part.arrival_ns - first;
   sum.release_ns += part.release_ns - last;  // of the moves alone, until all waits are added
+  sum.lag_ns += part.lag_ns;
   if (part.own_ns != WaitPart::kUnknown) sum.own_ns = std::max<std::int64_t>(0, sum.own_ns) + part.own_ns;
   for (std::size_t phase = 0; phase < kPhaseCount; ++phase) sum.phase_ns[phase] += part.phase_ns[phase];
+}
+
+// Moves end later on some ranks than on others. That is no lateness of these ranks.
+void find_lags(CommonWait& wait) {
+  std::vector<std::int64_t> begins;
+  for (const WaitPart& part : wait.parts)
+    if (part.is_there && part.own_ns != WaitPart::kUnknown) begins.push_back(part.arrival_ns - part.own_ns);
+  const Middle middle = middle_of(std::move(begins)), arrivals = arrivals_of(wait);
+  if (middle.count < 2) return;
+  for (WaitPart& part : wait.parts) {
+    if (!part.is_there || part.own_ns == WaitPart::kUnknown) continue;
+    const std::int64_t begin = part.arrival_ns - part.own_ns;
+    const std::int64_t delay = part.arrival_ns - arrivals.median_without(part.arrival_ns);
+    part.lag_ns =
+        std::clamp<std::int64_t>(begin - middle.median_without(begin), 0, std::max<std::int64_t>(0, delay));
+  }
 }
 
 // `sum` and `wait` are of one step.
@@ -111,7 +128,7 @@ Middle arrivals_of(const CommonWait& wait) {
   std::vector<std::int64_t> arrivals;
   arrivals.reserve(wait.parts.size());
   for (const WaitPart& part : wait.parts)
-    if (part.is_there) arrivals.push_back(part.arrival_ns);
+    if (part.is_there) arrivals.push_back(part.due_ns());
   return middle_of(std::move(arrivals));
 }
 
@@ -275,6 +292,7 @@ void StepTimes::complete(Pending pending) {
   CommonWait& wait = pending.wait;
   const bool is_one = is_common(wait);
   show(wait, is_one && !lacks_one(wait));
+  find_lags(wait);
   const Middle arrivals = arrivals_of(wait);
   if (arrivals.count < 2 || !is_one) return;  // nobody is late alone
   ++completed_;

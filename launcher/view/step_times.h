@@ -43,7 +43,11 @@ struct WaitPart {
   std::int64_t arrival_ns = 0;                       // its wait begins
   std::int64_t release_ns = 0;                       // and ends
   std::int64_t own_ns = kUnknown;                    // from the end of its wait before to the arrival
-  std::array<std::int64_t, kPhaseCount> phase_ns{};  // of these, in each phase
+  std::int64_t lag_ns = 0;                           // its wait before has ended so much later than others'
+  std::array<std::int64_t, kPhaseCount> phase_ns{};  // of the own time, in each phase
+
+  // The arrival, as if it had got the results before when the others did: by this a rank is late.
+  std::int64_t due_ns() const { return arrival_ns - lag_ns; }
 };
 
 // One wait of all ranks for the results of reductions, or all such waits of a step. Then own times and phases
@@ -51,7 +55,7 @@ struct WaitPart {
 struct CommonWait {
   std::uint64_t step = 0;
   std::vector<WaitPart> parts;  // by rank
-  std::int64_t waited_ns = 0;   // the last arrival less the median of the others
+  std::int64_t waited_ns = 0;   // the last due arrival less the median of the others
 };
 
 // The middle of some numbers, with its neighbours: the median without any one of them follows.
@@ -68,6 +72,7 @@ struct Middle {
 
 Middle middle_of(std::vector<std::int64_t> numbers);
 std::int64_t last_arrival(const CommonWait& wait);
+// Of the due arrivals.
 Middle arrivals_of(const CommonWait& wait);
 std::vector<Middle> arrivals_of(const std::deque<CommonWait>& waits);
 

@@ -23,8 +23,9 @@ constexpr double kMostShare = 1.2;        // the others have more of a core, or 
 constexpr double kLeastShare = 0.5;       // no wait makes work take so much longer: it is other work
 constexpr double kMostToWakeUp = 2e6;     // ns: after a long wait moves take so much longer, not more
 constexpr double kSure = 2;               // errors of a difference
-constexpr double kTypical = 0.9;          // of the values: the largest are chance
-constexpr int kPunctual = 20;             // calls
+constexpr double kMostGain = 1.25;  // of the waits themselves: what else has got slower has other reasons
+constexpr double kTypical = 0.9;    // of the values: the largest are chance
+constexpr int kPunctual = 20;       // calls
 constexpr double kAway = -std::numeric_limits<double>::infinity();
 
 std::int64_t own_time(const WaitPart& part) { return std::max<std::int64_t>(0, part.own_ns); }
@@ -93,9 +94,11 @@ std::size_t of_all_ranks(std::vector<Replay>& replays, std::size_t first) {
   return replays.size() - 1;
 }
 
-void run(std::vector<Replay>& replays, const std::deque<CommonWait>& waits) {
+void run(std::vector<Replay>& replays, const std::deque<CommonWait>& waits,
+         const std::vector<bool>& is_pause) {
   if (replays.empty()) return;
   for (std::size_t i = std::ranges::min_element(replays, {}, &Replay::first)->first; i < waits.size(); ++i) {
+    if (is_pause[i]) continue;
     const Times times = times_of(waits[i]);
     for (Replay& each : replays)
       if (each.first <= i) each.add(times);
@@ -171,6 +174,7 @@ std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::sp
   forget(late);
   if (waits.empty()) return {};
   const std::size_t most = std::clamp(kMostParts / waits.back().parts.size(), kRecentSteps, kMostSteps);
+  const std::vector<bool> is_pause = single_pauses(waits);
   std::vector<Replay> replays;
   std::vector<Compared> compared;
   for (const LateSince& each : late.first(std::min(late.size(), kMostReplays))) {
@@ -181,18 +185,23 @@ std::vector<WhatIf> WhatIfs::replay(const std::deque<CommonWait>& waits, std::sp
         first_of_last_steps(waits, std::clamp(waits.size() - moment, kLeastSteps, most));
     const std::size_t with = of_all_ranks(replays, first);
     const Share share = share_of_now(waits, first, each.rank);
-    compared.push_back({with, replays.size(), share.least * static_cast<double>(waits.size() - first)});
+    const auto steps =
+        std::count(is_pause.begin() + static_cast<std::ptrdiff_t>(first), is_pause.end(), false);
+    compared.push_back({with, replays.size(), share.least * static_cast<double>(steps)});
     replays.push_back({.first = first, .without = each.rank, .own = share.own, .moves = share.moves});
     if (!share.makes_faster()) continue;
     compared.back().as_it_is = replays.size();
     replays.push_back({.first = first, .without = each.rank});
   }
-  run(replays, waits);
+  run(replays, waits, is_pause);
   std::vector<WhatIf> what_ifs;
   for (const Compared& each : compared) {
     const double before = replays[each.with].end;
     double after = replays[each.without].end;
-    if (each.as_it_is) after = std::max(after, std::min(replays[*each.as_it_is].end, each.least));
+    if (each.as_it_is) {
+      const double as_it_is = replays[*each.as_it_is].end;
+      after = std::max({after, std::min(as_it_is, each.least), before - kMostGain * (before - as_it_is)});
+    }
     const double faster = before > 0 && after > 0 ? std::max(0.0, before / after - 1) : 0;
     what_ifs.push_back({replays[each.without].without, 100 * faster});
   }

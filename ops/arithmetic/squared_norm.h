@@ -31,7 +31,7 @@ class SquaredNorm {
 
   // Some elements of a tensor.
   void add(std::size_t tensor, const void* values, std::size_t elements) const {
-    entries_[tensor].handle->square_sum += kernels_->square_sum(values, elements);
+    entries_[tensor].handle->numbers.square_sum += kernels_->square_sum(values, elements);
   }
   // Some elements of the fused buffer from number `begin` on, of whatever tensors.
   void add_fused(std::int64_t begin, const std::byte* values, std::int64_t elements) const;

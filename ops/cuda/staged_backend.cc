@@ -281,7 +281,7 @@ class StagedWork final : public Work {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].joined) continue;
       entries_[i].handle->received_splits = below_entries_[i].handle->received_splits;
-      entries_[i].handle->square_sum = below_entries_[i].handle->square_sum;
+      entries_[i].handle->numbers.square_sum = below_entries_[i].handle->numbers.square_sum;
     }
     for (const auto& each : staged_) {
       if (traits(plan_.operation).makes_output) {

@@ -45,8 +45,9 @@ void finalize_at_exit() {
   if (getpid() == begun_by && !is_finalized() && !lost) MPI_Finalize();
 }
 
-// MPI_Finalize deletes what hangs on MPI_COMM_SELF before anything else: the moment to end our use of MPI,
-// whoever began it.
+// MPI_Finalize deletes what hangs on MPI_COMM_SELF first: the last moment to end our use of MPI, whoever
+// began it. MPICH has stopped locking for threads before, so a program that begins MPI calls shutdown()
+// itself.
 int end_before_finalize(MPI_Comm, int, void*, void*) {
   shutdown();
   return MPI_SUCCESS;

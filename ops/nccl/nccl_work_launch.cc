@@ -208,7 +208,7 @@ std::vector<std::int64_t> NcclWork::in_bytes(std::vector<std::int64_t> rows) con
 
 // NCCL has given the device all of it: what it shared or computed is put where it belongs.
 void NcclWork::settle_results(NcclLane& lane) {
-  for (Entry& each : entries_) each.handle->takes_window = takes_window() || verdict_.shared;
+  for (Entry& each : entries_) each.handle->numbers.takes_window = takes_window() || verdict_.shared;
   if (verdict_.shared) group_.windows().add(entry().submission().window, verdict_.registered);
   if (traits(plan_.operation).reduces) settle_reduction(lane);
   if (!apart_.empty()) lane.queue().copy({DataType::uint8, DataType::uint8, 1.0, apart_});

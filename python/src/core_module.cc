@@ -14,6 +14,7 @@
 #include "core/engine/runtime.h"
 #include "core/observe/metrics.h"
 #include "core/observe/operations_ended.h"
+#include "core/observe/training/training_wait.h"
 #include "ops/bootstrap/address/agent_line.h"
 #include "ops/setup/device_report.h"
 #include "python/src/errors.h"
@@ -108,11 +109,19 @@ void bind_process_sets(py::module_& module) {
 
 void bind_meetings(py::module_& module) {
   module.def(
-      "barrier", [](const Members& set) { barrier_async(scope_of(set).awaited()).wait(); },
+      "barrier",
+      [](const Members& set) {
+        const TrainingWait waiting;
+        barrier_async(scope_of(set).awaited()).wait();
+      },
       py::arg("set") = py::none(), NoPythonLock());
   module.def(
-      "join", [](const Members& set) { return join(scope_of(set)); }, py::arg("set") = py::none(),
-      NoPythonLock());
+      "join",
+      [](const Members& set) {
+        const TrainingWait waiting;
+        return join(scope_of(set));
+      },
+      py::arg("set") = py::none(), NoPythonLock());
 }
 
 void bind_observation(py::module_& module) {

@@ -134,6 +134,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", error.what());
     status = 1;
   }
+  rueda::shutdown();
   MPI_Finalize();
   return status;
 }

@@ -22,6 +22,27 @@ from rueda.common import keeper
 
 assert BIN  # RUEDA_BIN is set
 FULL = pytest.mark.full("torch")
+SHARED_FILES = Path("/dev/shm")
+
+
+def shared_files():
+    return {path.name for path in SHARED_FILES.iterdir()}
+
+
+def used_files():
+    """Those that a process has mapped or open."""
+    used = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            used |= set(re.findall(r" /dev/shm/(\S+)", (process / "maps").read_text()))
+        with contextlib.suppress(OSError):
+            used |= {Path(os.readlink(each)).name for each in (process / "fd").iterdir() if os.readlink(each).startswith("/dev/shm/")}
+    return used
+
+
+def is_nothing_left(before):
+    """Other tests may run, whose files come and go."""
+    return not ((shared_files() - before - used_files()) & shared_files())
 
 
 def settings(**more):
@@ -84,7 +105,7 @@ def wait_for_the_next_start(job):
 
 @pytest.mark.parametrize("victim", [0, pytest.param(1, marks=FULL)])
 def test_torchrun_starts_all_again_and_training_goes_on(victim):
-    segments = set(os.listdir("/dev/shm"))
+    before = shared_files()
     with torchrun(restarts=2) as job:
         job.wait_for(r"step 10\b")
         job.kill(victim)
@@ -96,7 +117,7 @@ def test_torchrun_starts_all_again_and_training_goes_on(victim):
         status, said = job.end()
     assert status == 0, said
     assert_each_once(said, ranks=2)
-    assert set(os.listdir("/dev/shm")) <= segments
+    wait_until(lambda: is_nothing_left(before))
 
 
 @FULL

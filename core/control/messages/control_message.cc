@@ -149,13 +149,24 @@ Orders read_orders(Reader& reader) {
   return orders;
 }
 
+void write(Writer& writer, const Key& key) {
+  writer.put(key.process_set);
+  writer.put_string(key.name);
+}
+
+Key read_key(Reader& reader) {
+  const auto process_set = reader.get<ProcessSetId>();
+  return {process_set, reader.get_string()};
+}
+
+constexpr std::size_t kShortestKey = sizeof(ProcessSetId) + 1;
+
 void write(Writer& writer, const Inquiry& inquiry) {
   writer.put(inquiry.number);
   writer.put(inquiry.timeout);
   writer.put_count(inquiry.operations.size());
   for (const Asked& asked : inquiry.operations) {
-    writer.put(asked.key.process_set);
-    writer.put_string(asked.key.name);
+    write(writer, asked.key);
     writer.put(asked.plan);
   }
 }
@@ -165,12 +176,10 @@ Inquiry read_inquiry(Reader& reader) {
   inquiry.number = reader.get<std::uint32_t>();
   inquiry.timeout = reader.get<double>();
   if (!(inquiry.timeout >= 0 && inquiry.timeout < 3600)) reader.fail();
-  inquiry.operations =
-      reader.get_list<Asked>(sizeof(ProcessSetId) + 1 + sizeof(std::uint64_t), [](Reader& r) {
-        const auto process_set = r.get<ProcessSetId>();
-        std::string name = r.get_string();
-        return Asked{{process_set, std::move(name)}, r.get<std::uint64_t>()};
-      });
+  inquiry.operations = reader.get_list<Asked>(kShortestKey + sizeof(std::uint64_t), [](Reader& r) {
+    Key key = read_key(r);
+    return Asked{std::move(key), r.get<std::uint64_t>()};
+  });
   return inquiry;
 }
 
@@ -208,6 +217,17 @@ Answer read_answer(Reader& reader) {
   answer.number = reader.get<std::uint32_t>();
   answer.standings = reader.get_list<Standing>(4, read_standing);
   return answer;
+}
+
+void write(Writer& writer, const Missing& missing) {
+  writer.put_count(missing.operations.size());
+  for (const Key& key : missing.operations) write(writer, key);
+  writer.put_string(missing.words);
+}
+
+Missing read_missing(Reader& reader) {
+  std::vector<Key> operations = reader.get_list<Key>(kShortestKey, read_key);
+  return {std::move(operations), reader.get_string()};
 }
 
 void write(Writer& writer, const Abort& abort) {
@@ -292,6 +312,7 @@ std::optional<Message> decode(ConstBytes bytes) {
     case 7: message = read_answer(reader); break;
     case 8: message = read_abort(reader); break;
     case 9: message = read_referral(reader); break;
+    case 10: message = read_missing(reader); break;
     default: reader.fail();
   }
   if (!reader.complete()) return std::nullopt;

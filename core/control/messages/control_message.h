@@ -2,7 +2,7 @@
 // The messages of the control tree. Each kind has a writer and a bounded reader; no other code reads received
 // bytes.
 //   up:    Hello (once, at start), Report, Abort, Stall, Answer, Failure
-//   down:  Welcome or Referral (once, at start), Orders, Abort, Inquiry, Failure
+//   down:  Welcome or Referral (once, at start), Orders, Abort, Inquiry, Missing, Failure
 #pragma once
 
 #include <optional>
@@ -137,6 +137,13 @@ struct Answer {
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
+// The ranks that have not submitted these operations, and their activity, in words for all that wait.
+struct Missing {
+  std::vector<Key> operations;
+  std::string words;
+  friend bool operator==(const Missing&, const Missing&) = default;
+};
+
 // The job cannot go on, for this reason.
 struct Failure {
   Status status;
@@ -147,7 +154,7 @@ struct Failure {
 inline constexpr std::size_t kLongestPeerInfo = 1024;
 
 using Message =
-    std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort, Referral>;
+    std::variant<Hello, Welcome, Report, Orders, Failure, Stall, Inquiry, Answer, Abort, Referral, Missing>;
 
 Bytes encode(const Message& message);
 // The same, of what is sent most.

@@ -87,6 +87,7 @@ void Negotiator::receive(Rank from, ConstBytes bytes, Time now) {
       return take_orders(std::move(*orders), Bytes(bytes.begin(), bytes.end()), now);
     if (auto* abort = std::get_if<Abort>(&*message)) return take_abort(from, std::move(*abort));
     if (auto* inquiry = std::get_if<Inquiry>(&*message)) return stalls_.take_message(from, *inquiry, now);
+    if (auto* missing = std::get_if<Missing>(&*message)) return stalls_.take_message(std::move(*missing));
   }
   if (const std::optional<Contributor> child = contributor_of(from)) {
     if (auto* report = std::get_if<Report>(&*message)) return take_report(*child, std::move(*report), now);
@@ -137,9 +138,12 @@ void Negotiator::tick(Time now, bool works_run) {
 // Looks a few times in each period at what is incomplete.
 void Negotiator::inspect(Time now) {
   stalls_.tick(now);
-  if (!stalls_.on() || table_.open() == 0 || now - inspected_ < std::chrono::milliseconds(100)) return;
-  inspected_ = now;
+  if (!stalls_.on() || table_.open() == 0 || now - inspected_.at < std::chrono::milliseconds(100)) return;
+  inspected_.at = now;
+  if (std::exchange(inspected_.applied, table_.applied()) != table_.applied()) inspected_.progress = now;
   table_.for_open([&](const SharedRequest& request, Time since) {
+    // A rank that has joined waits as long as the others go on.
+    if (request->operation == Operation::join) since = std::max(since, inspected_.progress);
     if (stalls_.overdue(since, now)) stalls_.notice(request, since, now);
   });
 }

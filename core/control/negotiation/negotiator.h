@@ -66,7 +66,10 @@ class Negotiator : private ReadinessTable::Listener {
   std::vector<Abort> take_aborts() { return aborts_.take(); }
   // Returns stall reports for the log: at rank 0, or at a node that rank 0 does not answer.
   std::vector<std::string> take_reports() { return stalls_.take_reports(); }
-  bool has_reported_stalls() const { return stalls_.has_reported(); }  // which go on
+  // On all ranks: the ranks that operations wait for.
+  std::vector<Missing> take_missing() { return stalls_.take_missing(); }
+  // Of the stalls that go on; empty: there is none.
+  std::string_view oldest_report() const { return stalls_.oldest_report(); }
 
   using LastOne = RootState::LastOne;
   // At rank 0; else there are none.
@@ -113,6 +116,13 @@ class Negotiator : private ReadinessTable::Listener {
   void decide(const SharedRequest& request, Time now);
   void issue(Orders orders, Time now);
 
+  // The last look at what is incomplete.
+  struct Inspected {
+    Time at{};
+    std::uint64_t applied = 0;  // table_.applied()
+    Time progress{};            // seen: that has grown
+  };
+
   // Orders go down.
   void send_to_children(Bytes bytes);
   void announce(Abort abort);
@@ -126,7 +136,7 @@ class Negotiator : private ReadinessTable::Listener {
   std::optional<RootState> root_;                // at rank 0
   std::vector<std::uint64_t> children_applied_;  // as the children have told
   std::uint64_t told_ = 0;                       // what the parent knows of table_.applied()
-  Time inspected_{};
+  Inspected inspected_;
 
   Report report_;  // for the parent
   std::vector<Envelope> outgoing_;

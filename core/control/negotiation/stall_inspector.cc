@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 constexpr Duration kGather = milliseconds(250);        // more may be noticed before we ask
 constexpr double kTimeout = 1.0;                       // seconds for the whole tree
 constexpr double kForChildren = 0.75;                  // of a node's timeout
+constexpr Duration kTogether = milliseconds(500);      // so near, stalls have one cause
 constexpr std::size_t kNamed = 4;                      // ranks whose own words are passed on
 constexpr Duration kForRankZero = milliseconds(1500);  // to ask about a Plan that was told
 constexpr std::uint32_t kOfANode = 1u << 31;           // numbers of Inquiries that rank 0 did not begin
@@ -69,6 +70,12 @@ void StallInspector::take_message(Rank from, Answer answer, Time now) {
   }
   for (std::size_t i = 0; i < answer.standings.size(); ++i) merge(round_->standings[i], answer.standings[i]);
   if (round_->open.empty()) conclude();
+}
+
+void StallInspector::take_message(Missing missing) {
+  const Bytes bytes = encode(missing);
+  for (const Rank child : node_.children) outgoing_.push_back({child, bytes});
+  missing_.push_back(std::move(missing));
 }
 
 void StallInspector::tick(Time now) {
@@ -180,10 +187,16 @@ void StallInspector::put_into_words() {
   }
   for (const auto& [standing, stalled] : groups) {
     const std::string words = words_of({stalled.begin(), stalled.end()}, standing, now_);
+    if (stalled.front()->plan == 0) {
+      Missing missing{{}, missing_in_words(standing)};
+      for (const Noticed* each : stalled) missing.operations.push_back(key_of(*each->request));
+      take_message(std::move(missing));
+    }
     const bool reported = std::ranges::all_of(stalled, &Noticed::reported);
     const bool is_pause = standing.pauses && standing.silent.empty() && !reported;
     for (Noticed* each : stalled) {
       each->words = words;
+      each->missing = standing.missing.count() + standing.silent.count();
       each->confirmed = settings_.fail_after > Duration{} && now_ - each->since >= settings_.fail_after;
       if (is_pause) {
         each->asked = false;
@@ -209,6 +222,11 @@ std::string StallInspector::words_of(const std::vector<const Noticed*>& stalled,
     words += fmt::format(" {} not complete after {:.1f} s.", stalled.size() > 1 ? "are" : "is", seconds);
   }
   if (!standing.waiting.empty()) words += fmt::format("\n  waiting: {}", to_string(standing.waiting));
+  return words + missing_in_words(standing);
+}
+
+std::string StallInspector::missing_in_words(const Standing& standing) const {
+  std::string words;
   if (!standing.missing.empty())
     words += fmt::format("\n  not submitted by: {}", to_string(standing.missing));
   for (const auto& [rank, own] : standing.words) words += fmt::format("\n  rank {}: {}", rank, own);
@@ -220,6 +238,19 @@ std::string StallInspector::words_of(const std::vector<const Noticed*>& stalled,
     }
   }
   return words;
+}
+
+std::string_view StallInspector::oldest_report() const {
+  const Noticed *oldest = nullptr, *first = nullptr;
+  for (const auto& [key, noticed] : noticed_)
+    if (noticed.reported && (oldest == nullptr || noticed.since < oldest->since)) oldest = &noticed;
+  for (const auto& [key, noticed] : noticed_) {
+    if (!noticed.reported || noticed.since > oldest->since + kTogether) continue;
+    if (first == nullptr ||
+        std::pair(noticed.missing, noticed.since) < std::pair(first->missing, first->since))
+      first = &noticed;
+  }
+  return first == nullptr ? std::string_view() : first->words;
 }
 
 std::optional<Status> StallInspector::verdict(Time now) const {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace rueda {
 
 // Purpose: one node's part of stall reports. Rank 0 hears of a stalled operation (from its own tallies, or by
 // a Stall from below), asks the whole tree once (Inquiry), and puts the answers into words; each node asks
-// its children, adds itself, and does not wait for a child longer than the Inquiry's timeout. While all that
-// are missing evaluate or save, it reports nothing and asks again later. Pure, owned by a Negotiator.
+// its children, adds itself, and does not wait for a child longer than the Inquiry's timeout. All ranks hear
+// of the missing ones by a Missing. While all that are missing evaluate or save, it reports nothing and asks
+// again later. Pure, owned by a Negotiator.
 //
 // A stalled Work is reported by its Plan's number. Each member with such a Work sends one Stall, and each
 // node on the way to rank 0 passes one on for all below. If no Inquiry follows, rank 0 or a node on the way
@@ -69,16 +71,18 @@ class StallInspector {
   void take_message(Rank from, Stall stall, Time now);
   void take_message(Rank from, const Inquiry& inquiry, Time now);
   void take_message(Rank from, Answer answer, Time now);
+  void take_message(Missing missing);
   void tick(Time now);
 
   std::vector<Envelope> take_outgoing() { return std::exchange(outgoing_, {}); }
   // Reports in words, one for each set of operations with the same missing ranks: at rank 0, or where it does
   // not answer.
   std::vector<std::string> take_reports() { return std::exchange(reports_, {}); }
-  // Operations of a report wait still.
-  bool has_reported() const {
-    return std::ranges::any_of(noticed_, [](const auto& each) { return each.second.reported; });
-  }
+  // On all ranks: the ranks that operations wait for.
+  std::vector<Missing> take_missing() { return std::exchange(missing_, {}); }
+  // The report on the operation that waits longest, of those that wait still: it may be the cause of the
+  // others. Of several that began together it is the one that lacks the fewest ranks. Empty: none waits.
+  std::string_view oldest_report() const;
   // At rank 0: why the job must end, once something has waited for `fail_after`.
   std::optional<Status> verdict(Time now) const;
   std::optional<Time> due() const;
@@ -92,6 +96,7 @@ class StallInspector {
     Time at{};  // when it was noticed
     bool asked = false;
     std::string words;  // once answered
+    Rank missing = 0;   // so many ranks
     bool reported = false;
     bool confirmed = false;  // of a Plan: answered when it had waited for `fail_after`
   };
@@ -116,6 +121,8 @@ class StallInspector {
   void put_into_words();
   bool answers_matter(const Asked& asked, const Standing& standing);
   std::string words_of(const std::vector<const Noticed*>& stalled, const Standing& standing, Time now) const;
+  // The awaited ranks and their activity, one to a line.
+  std::string missing_in_words(const Standing& standing) const;
 
   const TreeNode node_;
   Settings settings_;
@@ -125,6 +132,7 @@ class StallInspector {
   Time now_{};
   std::vector<Envelope> outgoing_;
   std::vector<std::string> reports_;
+  std::vector<Missing> missing_;
 };
 
 }  // namespace rueda

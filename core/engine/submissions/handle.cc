@@ -200,6 +200,8 @@ bool Handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
   return state_->wait_until(deadline);
 }
 
+std::string Handle::missing_ranks() const { return state_ ? state_->missing.in_words() : std::string(); }
+
 const TensorView& Handle::output() const {
   RUEDA_ASSERT(state_ && state_->done());
   return state_->output;
@@ -207,7 +209,7 @@ const TensorView& Handle::output() const {
 
 std::int64_t Handle::result() const {
   RUEDA_ASSERT(state_ && state_->done());
-  return state_->result;
+  return state_->numbers.result;
 }
 
 std::shared_ptr<const Fence> Handle::fence() const {
@@ -217,12 +219,12 @@ std::shared_ptr<const Fence> Handle::fence() const {
 
 bool Handle::takes_window() const {
   RUEDA_ASSERT(!state_ || state_->done());
-  return state_ && state_->takes_window;
+  return state_ && state_->numbers.takes_window;
 }
 
 double Handle::share_of_square_sum() const {
   RUEDA_ASSERT(state_ && state_->done());
-  return state_->square_sum;
+  return state_->numbers.square_sum;
 }
 
 const std::vector<std::int64_t>& Handle::received_splits() const {

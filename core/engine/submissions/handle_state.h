@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,32 @@ class KeptOwner {
   std::atomic<bool> let_go_{false};
 };
 
+// Purpose: the words of the last Missing that names the operation. Any thread; guarded by a mutex of the
+// process, since words are rare and a HandleState has little room. Lives there.
+class MissingRanks {
+ public:
+  void tell(const std::string& words) {
+    auto news = std::make_unique<const std::string>(words);
+    const std::lock_guard lock(mutex_);
+    words_ = std::move(news);
+  }
+  std::string in_words() const {
+    const std::lock_guard lock(mutex_);
+    return words_ ? *words_ : std::string();
+  }
+
+ private:
+  static inline std::mutex mutex_;
+  std::unique_ptr<const std::string> words_;
+};
+
+// Those that Handle gives.
+struct OutcomeNumbers {
+  std::int64_t result = 0;
+  double square_sum = 0.0;  // this rank's share
+  bool takes_window = false;
+};
+
 // Purpose: where an operation's outcome is left. Written once by whoever completes it first (the background
 // thread, or the watchdog of a stuck one), read by any thread after done(). Guarded by its atomic state word.
 // Held by shared_ptr. It also holds what was asked, which is the background thread's until then: so an
@@ -65,14 +92,13 @@ class HandleState : public Completion {
   const Status& status() const { return status_; }
 
   Submission submission;
+  MissingRanks missing;
 
   // Set by the Work before completion, read after it.
   TensorView output;
   std::shared_ptr<void> output_memory;
   std::vector<std::int64_t> received_splits;
-  std::int64_t result = 0;
-  double square_sum = 0.0;             // this rank's share
-  bool takes_window = false;           // see Handle
+  OutcomeNumbers numbers;
   bool begun = false;                  // a Work has it; belongs to who has the turn
   std::shared_ptr<const Fence> fence;  // of tensors on a device: behind all that it does with them
 
@@ -91,7 +117,7 @@ class HandleState : public Completion {
 };
 
 // With what counts references it is a block that malloc keeps ready for a thread: of up to 1,032 bytes.
-static_assert(sizeof(HandleState) <= 1000);
+static_assert(sizeof(HandleState) <= 1016);
 
 // Purpose: takes over the background thread's references to completed operations, so that tensors are
 // destroyed on a framework thread: by wait(), or for a Handle that nobody waits for when submit and shutdown

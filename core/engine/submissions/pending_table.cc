@@ -48,6 +48,11 @@ std::string PendingTable::first_of_group(KeyView key) const {
   return found != names_.end() && found->second.reserved ? found->second.follows : std::string();
 }
 
+void PendingTable::tell_missing(KeyView key, const std::string& words) {
+  const auto found = names_.find(key);
+  if (found != names_.end() && found->second.waiting) found->second.waiting->handle->missing.tell(words);
+}
+
 // A rank that has joined may have a group in flight of which one has the name of something else that the
 // others go on with.
 bool PendingTable::start(const Request& called, std::vector<Entry>& started) {

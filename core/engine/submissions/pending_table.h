@@ -49,6 +49,9 @@ class PendingTable {
   // The name of the first of the group in which that one is in flight; empty: none, or the first itself.
   std::string first_of_group(KeyView key) const;
 
+  // To the Handle of the Entry that waits for a Plan, if there is one: the ranks that it waits for.
+  void tell_missing(KeyView key, const std::string& words);
+
   bool empty() const { return reserved_ == 0; }
 
  private:

@@ -10,9 +10,9 @@
 
 #include "core/base/error.h"
 #include "core/observe/training/training_record.h"
+#include "core/observe/training/training_wait.h"
 #include "frameworks/torch/c10d/future_completer.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/collectives/training_wait.h"
 #include "frameworks/torch/reducer/gradient_hooks.h"
 
 namespace rueda {
@@ -23,19 +23,17 @@ using c10::ivalue::Future;
 // "all_reduce" of "rueda:all_reduce".
 std::string_view operation_in(std::string_view title) { return title.substr(title.find(':') + 1); }
 
-// The sentence is for operations of all ranks. Rank 0 asks them after the time of the stall check, and waits
-// for answers.
+// The sentence is for operations of all ranks that no Missing has told of. Rank 0 asks all ranks after the
+// time of the stall check, and waits for answers.
 std::string how_ranks_are_named(const GroupInMessages& group, Duration limit) {
   constexpr Duration kForAnswers = std::chrono::milliseconds(1500);
   if (group.stall_check_disable)
-    return "Some rank has not called it; unset RUEDA_STALL_CHECK_DISABLE, and rank 0 names the ranks.";
+    return "Some rank has not called it; unset RUEDA_STALL_CHECK_DISABLE, and this error names the ranks.";
   const Duration told = from_seconds(group.stall_check_time) + kForAnswers;
-  if (limit >= told)
-    return "Some rank has not called it; a line 'stalled' of rank 0 names the ranks, unless they evaluate or "
-           "save.";
+  if (limit >= told) return "Some rank has not called it; rank 0, which would name it, does not answer.";
   return fmt::format(
-      "Some rank has not called it; a line 'stalled' of rank 0 names the ranks where the timeout is {:g} s "
-      "or more (RUEDA_STALL_CHECK_TIME is {:g}).",
+      "Some rank has not called it; this error names the ranks where the timeout is {:g} s or more "
+      "(RUEDA_STALL_CHECK_TIME is {:g}).",
       std::chrono::duration<double>(told).count(), group.stall_check_time);
 }
 
@@ -190,6 +188,9 @@ std::string GroupWork::who_is_missing(Duration limit) const {
   if (call_.type == c10d::OpType::RECV)
     return fmt::format("Rank {} has not called send with that tag.", call_.source);
   if (call_.type == c10d::OpType::RECVANYSOURCE) return "No rank has called send with that tag.";
+  for (const PendingOperation& each : operations_)
+    if (const std::string ranks = each.missing_ranks(); !ranks.empty())
+      return fmt::format("It waits for other ranks:{}\n", ranks);
   return how_ranks_are_named(*group_, limit);
 }
 

@@ -8,9 +8,9 @@
 
 #include "core/base/error.h"
 #include "core/engine/runtime.h"
+#include "core/observe/training/training_wait.h"
 #include "core/submission_arguments.h"
 #include "frameworks/torch/collectives/tensor_adapter.h"
-#include "frameworks/torch/collectives/training_wait.h"
 
 namespace rueda {
 namespace {
@@ -229,6 +229,9 @@ at::Tensor reducescatter(const at::Tensor& tensor, std::string name, Reduction r
   return reducescatter_async(tensor, std::move(name), reduction, scope.awaited()).wait();
 }
 
-void barrier(Scope scope) { barrier_async(scope.awaited()).wait(); }
+void barrier(Scope scope) {
+  const TrainingWait waiting;
+  barrier_async(scope.awaited()).wait();
+}
 
 }  // namespace rueda

@@ -20,7 +20,7 @@ import two_ranks
 
 import rueda.torch.distributed  # noqa: F401 - registers the backend
 
-LIMIT = datetime.timedelta(seconds=30)
+LIMIT = datetime.timedelta(seconds=120)
 
 
 def programs_of(module):

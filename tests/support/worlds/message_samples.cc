@@ -82,6 +82,7 @@ std::vector<Message> message_samples() {
       Stall{thin_request(), 17},
       Inquiry{4, 0.75, {{{0, "a"}}, {{3, "b"}, 17}}},
       Answer{4, {{ranks, RankSet::of(5), RankSet::of(6), {{5, "is late"}}, true}, {}}},
+      Missing{{{0, "a"}, {3, "b"}}, "not submitted by: rank 5"},
       Abort{std::uint64_t{1} << 40, Status::backend_error("no memory")},
   };
 }

@@ -49,6 +49,11 @@ bool PendingOperation::done() const {
   return later_->known_by(Time::min()) && (!later_->status().ok() || later_->handle().done());
 }
 
+std::string PendingOperation::missing_ranks() const {
+  if (!later_) return handle_.missing_ranks();
+  return later_->known_by(Time::min()) ? later_->handle().missing_ranks() : std::string();
+}
+
 Status PendingOperation::status() const {
   if (!later_) return handle_.wait_status();
   return later_->status().ok() ? later_->handle().wait_status() : later_->status();

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "core/base/time.h"
@@ -50,6 +51,8 @@ class PendingOperation {
   bool done() const;
   // After that.
   Status status() const;
+  // See Handle.
+  std::string missing_ranks() const;
   int source() const { return later_ ? later_->source() : -1; }
   // Of a tensor on a device: behind the result. Null for one of the host.
   std::shared_ptr<const Fence> fence() const { return later_ ? later_->handle().fence() : handle_.fence(); }

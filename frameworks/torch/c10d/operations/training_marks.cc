@@ -4,15 +4,15 @@
 #include <atomic>
 
 #include "core/observe/training/training_record.h"
-#include "frameworks/torch/collectives/training_wait.h"
+#include "core/observe/training/training_wait.h"
 #include "frameworks/torch/reducer/gradient_hooks.h"
 
 namespace rueda {
 namespace {
 
-std::atomic<bool> has_reduced{false};  // since the last step
-std::atomic<int> last_pass{-1};        // that has reduced
-std::atomic<int> last_step_pass{-1};   // in which an optimizer has stepped
+std::atomic<bool> has_communicated{false};  // since the last step
+std::atomic<int> last_pass{-1};             // that has reduced
+std::atomic<int> last_step_pass{-1};        // in which an optimizer has stepped
 
 bool is_training_loop() { return is_watched() && (is_main_thread() || current_backward_pass() >= 0); }
 
@@ -26,7 +26,7 @@ void mark_wait_behind_pass() {
 }
 
 void end_step(bool counted) {
-  if (has_reduced.exchange(false) && !counted) TrainingRecord::of_process().end_unmarked_step();
+  if (has_communicated.exchange(false) && !counted) TrainingRecord::of_process().end_unmarked_step();
 }
 
 }  // namespace
@@ -34,15 +34,16 @@ void end_step(bool counted) {
 void mark_group_operation() {
   if (!is_watched()) return;
   const int pass = current_backward_pass();
+  if (pass < 0 && is_main_thread()) has_communicated.store(true);
   if (pass < 0) return;
-  has_reduced.store(true);
+  has_communicated.store(true);
   if (last_pass.exchange(pass) == pass) return;
   TrainingRecord::of_process().begin_phase(Phase::backward);
   mark_wait_behind_pass();
 }
 
 void mark_step_begin() {
-  if (!is_training_loop() || current_backward_pass() >= 0 || !has_reduced.load()) return;
+  if (!is_training_loop() || current_backward_pass() >= 0 || !has_communicated.load()) return;
   TrainingRecord::of_process().begin_phase(Phase::step);
 }
 

@@ -12,7 +12,9 @@
 namespace rueda {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::Not;
 
 ConstBytes bytes_of(const RecorderPage& page) {
@@ -52,6 +54,21 @@ TEST(Recorder, TellsWhatIsInFlightAndWhatHasEnded) {
   EXPECT_LT(report.find("'x'"), report.find("'y'"));
   recorder.doing("idle");
   EXPECT_THAT(recorder.report(), HasSubstr("the background thread is idle\n"));
+}
+
+// The whole text: others print it.
+TEST(Recorder, TellsTheOldestInFlightInALine) {
+  const std::string seconds = " for \\d+\\.\\d s, ";
+  Recorder recorder;
+  EXPECT_EQ(recorder.summary(), "has completed nothing yet; has nothing in flight, the program is elsewhere");
+  const Flight x = recorder.submitted("x", request_of(Operation::allreduce));
+  EXPECT_THAT(recorder.summary(), MatchesRegex("has completed nothing yet; is in allreduce 'x'" + seconds +
+                                               "which not every rank has submitted"));
+  recorder.planned(x, 5);
+  EXPECT_THAT(recorder.summary(), EndsWith(" s, which waits for its turn"));
+  recorder.started(x);
+  recorder.doing("reducing values of other ranks");
+  EXPECT_THAT(recorder.summary(), EndsWith(" s, reducing values of other ranks"));
 }
 
 TEST(Recorder, NumbersWhatIsSubmitted) {

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <signal.h>
@@ -13,6 +15,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/base/system/descriptor.h"
 #include "tests/unit/launcher/stacks/other_process.h"
 
 namespace rueda {
@@ -83,7 +86,14 @@ TEST_F(JobsFolder, NamesTheJobsAndRemovesThoseThatAreGone) {
   constexpr int kNobody = 0x7ffffff0;
   for (const pid_t process : {::getpid(), kNobody}) std::ofstream(socket_of_job(folder, process)) << "";
   std::ofstream(folder + "/x.sock") << "";
-  EXPECT_EQ(jobs_in(folder), std::vector<pid_t>{::getpid()});
+  constexpr int kOfContainer = kNobody - 1;
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  socket_of_job(folder, kOfContainer).copy(name.sun_path, sizeof name.sun_path - 1);
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_EQ(::bind(socket.number(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+  ASSERT_EQ(::listen(socket.number(), 1), 0);
+  EXPECT_EQ(jobs_in(folder), (std::vector<pid_t>{::getpid(), kOfContainer}));
   EXPECT_FALSE(fs::exists(socket_of_job(folder, kNobody)));
 }
 

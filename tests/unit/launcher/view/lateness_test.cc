@@ -161,19 +161,32 @@ TEST(Lateness, IsOfTheSameStepsAsTheirLength) {
   EXPECT_EQ(all.ranks.back().step_ms, 0) << "it is not late";
 }
 
-// Such as a checkpoint of one rank.
-TEST(Lateness, OneLongWaitIsInTheStepsThatAreToldWithIt) {
+// A checkpoint of one rank, say, of 4 s in one phase.
+SimulatedSteps::Extra with_pauses(int who, std::vector<std::uint64_t> steps, double late_ms = 0) {
+  return [=](int rank, Phase phase, std::uint64_t step) {
+    if (rank != who || phase != Phase::data) return std::int64_t{0};
+    const bool pauses = std::ranges::find(steps, step) != steps.end();
+    return pauses ? std::int64_t{4'000'000'000} : static_cast<std::int64_t>(late_ms * 1e6);
+  };
+}
+
+TEST(Lateness, ASinglePauseTellsNothingOfOtherSteps) {
   for (const int count : {252, 300, 349, 352, 360}) {
-    const Lateness all = after(SimulatedSteps(2,
-                                              [](int rank, Phase phase, std::uint64_t step) {
-                                                return rank == 0 && phase == Phase::data && step == 250
-                                                           ? std::int64_t{4'000'000'000}
-                                                           : std::int64_t{0};
-                                              }),
-                               count);
-    EXPECT_LT(all.wait_ms, all.step_ms) << count;
-    EXPECT_NEAR(all.step_ms, count <= 351 ? 76 : 36, 1) << count;
+    const Lateness all = after(SimulatedSteps(2, with_pauses(0, {250})), count);
+    EXPECT_LT(all.wait_ms, 0.3) << count;
+    EXPECT_NEAR(all.step_ms, 36.2, 0.3) << count;
+    EXPECT_FALSE(all.ranks.front().since_step);
+    const Lateness late = after(SimulatedSteps(2, with_pauses(1, {250}, 3)), count);
+    EXPECT_NEAR(late.wait_ms, 3, 0.3) << count;
+    EXPECT_NEAR(late.ranks.front().late_ms, 3, 0.3) << count;
+    EXPECT_TRUE(late.ranks.front().since_step && *late.ranks.front().since_step < 10) << count;
   }
+}
+
+TEST(Lateness, PausesThatComeAgainAndAgainCount) {
+  const Lateness all = after(SimulatedSteps(2, with_pauses(0, {250, 280, 310})), 330);
+  EXPECT_NEAR(all.step_ms, 36.2 + 120, 1);
+  EXPECT_GT(all.wait_ms, 100);
 }
 
 // However many ranks are late, their phases need few sums.

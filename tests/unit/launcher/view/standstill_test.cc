@@ -40,6 +40,16 @@ TEST(Standstill, NamesTheRankForWhichOthersWait) {
   EXPECT_FALSE(standstill_of(ranks, 2000, true)) << "steps of two seconds";
 }
 
+// Rank 2 waits for a model of the others, say, which they send now and then.
+TEST(Standstill, IsNoneWhileOthersEndSteps) {
+  Ranks ranks{{0, Phase::forward, 70, 0.01}, {1, Phase::data, 70, 0.02}, {2, Phase::wait, 0, 12}};
+  EXPECT_TRUE(standstill_of(ranks, 30, true)) << "no rank has ended a step";
+  ranks[0].since_step = ranks[1].since_step = 0.04;
+  EXPECT_FALSE(standstill_of(ranks, 30, true));
+  ranks[0].since_step = ranks[1].since_step = 0.7;
+  EXPECT_EQ(standstill_of(ranks, 30, true)->seconds, 0.7);
+}
+
 TEST(Standstill, OfSeveralTheOneThatHasBeenLongestInItsPhase) {
   const Ranks ranks{{0, Phase::forward, 7, 0.1}, {1, Phase::backward, 7, 0.9}, {2, Phase::wait, 7, 0.8}};
   EXPECT_EQ(standstill_of(ranks, 3, true)->culprit->rank, 1);
@@ -138,9 +148,11 @@ TEST(Standstill, OfSeveralWordsTheOldestAreShown) {
     news.step = 20;
     news.stall = stall;
     job.view.hear(0, news, job.now());
+    job.view.hear(0, agents::HostLoad{.now_ns = news.now_ns}, job.now());
     job.later += std::chrono::milliseconds(200);
     return job.view.update(job.now());
   };
+  job.later += std::chrono::milliseconds(600);  // since the last step
   nlohmann::json update = say(1, "'even' waits");
   EXPECT_TRUE(has_event(update, "stall"));
   update = say(0, "'odd' waits");

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include <algorithm>
 
 #include "tests/unit/launcher/view/simulated_steps.h"
@@ -212,6 +214,30 @@ TEST(StepTimes, WhatARankKeepsSayingAloneIsBounded) {
   }
   EXPECT_GE(times.take_shown().size(), 10'000) << "the oldest are shown as they are";
   EXPECT_TRUE(times.waits().empty()) << "nobody is late alone";
+}
+
+// Moves end 0.9 ms later on rank 1, in each step. From step 50 on its own work takes 3 ms more.
+TEST(StepTimes, ARankThatGetsResultsLaterIsNotLate) {
+  constexpr std::int64_t kMs = SimulatedSteps::kMs;
+  StepTimes times;
+  times.expect(2);
+  std::array<std::int64_t, 2> now{kMs, kMs};
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    const std::array<std::int64_t, 2> begin = now;
+    now[0] += 10 * kMs;
+    now[1] += (step < 50 ? 10 : 13) * kMs;
+    const std::int64_t last = std::max(now[0], now[1]);
+    const std::array<std::int64_t, 2> end{last + 2 * kMs, last + 2 * kMs + 900'000};
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      times.add(static_cast<int>(rank), {Phase::forward, step, begin[rank], now[rank]}, {});
+      times.add(static_cast<int>(rank), {Phase::wait, step, now[rank], end[rank]}, {});
+    }
+    now = end;
+  }
+  ASSERT_EQ(times.waits().size(), 99);
+  EXPECT_EQ(times.waits()[0].waited_ns, 0);
+  for (const std::size_t step : {1, 30, 49}) EXPECT_EQ(times.waits()[step].waited_ns, 0) << step;
+  for (const std::size_t step : {50, 80}) EXPECT_EQ(times.waits()[step].waited_ns, 3 * kMs) << step;
 }
 
 }  // namespace

@@ -49,6 +49,21 @@ TEST(Stragglers, ARankThatIsPunctualForAMomentIsTheSameStraggler) {
   EXPECT_EQ(stragglers.hear(lateness(4, 900)).size(), 1) << "it is late anew";
 }
 
+TEST(Stragglers, ALatenessKeepsItsMomentWhenItsStepsAreForgotten) {
+  Stragglers stragglers;
+  stragglers.hear(lateness(4, 400));
+  stragglers.hear(lateness(4, 400));
+  Lateness now = lateness(4, 402);
+  stragglers.keep_moments(now, 300);
+  EXPECT_EQ(now.ranks[0].since_step, 402) << "the step is found anew as long as it is there";
+  for (std::uint64_t oldest = 450; oldest < 3000; oldest += 50) {
+    now = lateness(4, oldest + 70);
+    stragglers.keep_moments(now, oldest);
+    EXPECT_EQ(now.ranks[0].since_step, 400);
+    EXPECT_TRUE(stragglers.hear(now).empty());
+  }
+}
+
 TEST(Stragglers, EachRankIsToldForItself) {
   Stragglers stragglers;
   Lateness two = lateness(5, 10, 1);

@@ -54,6 +54,31 @@ TEST(WhatIf, TheNextLateRankSetsTheLimit) {
   EXPECT_LT(first, 0.6 * whole);
 }
 
+// From step 150 on all ranks have more work. Rank 1 is late since step 100.
+TEST(WhatIf, WorkOfAllRanksIsNoLatenessOfOne) {
+  const auto longer = [](bool late) {
+    return [late](int rank, Phase phase, std::uint64_t step) {
+      return (phase == Phase::forward && step >= 150 ? 20 * SimulatedSteps::kMs : 0) +
+             (phase == Phase::data && rank == 1 && step >= 100 && late ? 3 * SimulatedSteps::kMs : 0);
+    };
+  };
+  SimulatedSteps with(2, longer(true));
+  StepTimes times;
+  with.run_into(times, 300);
+  WhatIfs what_ifs;
+  const std::vector<LateSince> late{{1, 100}};
+  const double told = what_ifs.replay(times.waits(), late).front().faster_percent;
+  EXPECT_NEAR(told, 100 * 3 / 53.0, 3);
+}
+
+TEST(WhatIf, ASinglePauseIsLeftOut) {
+  const auto extra = [](int rank, Phase phase, std::uint64_t step) {
+    if (rank != 1 || phase != Phase::data) return std::int64_t{0};
+    return step == 120 ? 5000 * SimulatedSteps::kMs : 3 * SimulatedSteps::kMs;
+  };
+  EXPECT_NEAR(predicted(2, extra, 1), true_gain(2, late(1, Phase::data, 0, 3)), 1);
+}
+
 // A pause of 90 ms in every 90th step: the last 100 steps have one or two, the last 500 always about as many.
 TEST(WhatIf, RarePausesCountAsOftenAsTheyCome) {
   const auto pauses = [](int rank, Phase phase, std::uint64_t step) {

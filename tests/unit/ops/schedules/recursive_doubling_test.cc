@@ -166,7 +166,7 @@ void compare(const std::vector<LinkPart*>& parts) {
     bool all = true;
     for (const LinkPart* part : parts) {
       all &= part->end == Work::Step::done;
-      counted += part->entries[i].handle->square_sum;
+      counted += part->entries[i].handle->numbers.square_sum;
       if (part->end != Work::Step::done) continue;
       if (first == nullptr) first = part;
       ASSERT_EQ(std::memcmp(part->tensors[i].data(), first->tensors[i].data(), 4 * part->tensors[i].size()),

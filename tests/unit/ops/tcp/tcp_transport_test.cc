@@ -130,15 +130,17 @@ TEST(TcpTransport, SendingBlocksNobody) {
 
 // The last words of a rank that ends arrive, whatever it has not read; then it is not lost.
 TEST(TcpTransport, WhoSaysFarewellIsNotLost) {
+  std::vector<Bytes> messages;  // made once: the other rank waits 2 s for their reader
+  for (int i = 0; i < 50; ++i) messages.push_back(message(i));
   for (int round = 0; round < 20; ++round) {
     Pair pair;
     pair.copies.clear();
     pair.ranks[0]->connect({1});
-    for (int i = 0; i < 50; ++i) pair.ranks[0]->send(1, message(i));  // never read
+    for (int i = 0; i < 50; ++i) pair.ranks[0]->send(1, messages[static_cast<std::size_t>(i)]);  // never read
     std::atomic<bool> ended{false};
     std::thread ends([&] {
       pair.ranks[1]->connect({0});
-      for (int i = 0; i < 50; ++i) pair.ranks[1]->send(0, message(i));
+      for (int i = 0; i < 50; ++i) pair.ranks[1]->send(0, messages[static_cast<std::size_t>(i)]);
       pair.ranks[1].reset();
       pair.links[1].reset();
       ended = true;
@@ -146,7 +148,7 @@ TEST(TcpTransport, WhoSaysFarewellIsNotLost) {
     int got = 0;
     EXPECT_TRUE(wait_until([&] {
       while (std::optional<Envelope> envelope = pair.ranks[0]->receive())
-        EXPECT_EQ(envelope->bytes, message(got++));
+        EXPECT_EQ(envelope->bytes, messages.at(static_cast<std::size_t>(got++)));
       EXPECT_TRUE(pair.ranks[0]->lost(clock_now()).empty());
       return got == 50;
     }));

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,13 +27,18 @@ TEST(RobustFutex, AnotherProcessLearnsOfTheEnd) {
   EXPECT_FALSE(shared.get()->is_held());
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     SharedRobustFutex own((Descriptor(::dup(shared.file().number()))));
     own.get()->hold();
     ::pause();
     ::_exit(0);
   }
-  while (!shared.get()->is_held())
-    if (!await(*shared.get(), 0)) GTEST_SKIP() << "no futex_waitv";
+  while (!shared.get()->is_held()) {
+    if (await(*shared.get(), 0)) continue;
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    GTEST_SKIP() << "no futex_waitv";
+  }
   EXPECT_FALSE(shared.get()->holder_has_died());
   ::kill(child, SIGKILL);
   while (!shared.get()->holder_has_died()) ASSERT_TRUE(await(*shared.get(), shared.get()->word().load()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/torch/collectives/training_wait.h"
+#include "core/observe/training/training_wait.h"
 
 #include <unistd.h>
 
