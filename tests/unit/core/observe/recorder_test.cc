@@ -58,7 +58,7 @@ TEST(Recorder, TellsWhatIsInFlightAndWhatHasEnded) {
 
 // The whole text: others print it.
 TEST(Recorder, TellsTheOldestInFlightInALine) {
-  const std::string seconds = " for \\d+\\.\\d s, ";
+  const std::string seconds = " for [0-9]+\\.[0-9] s, ";
   Recorder recorder;
   EXPECT_EQ(recorder.summary(), "has completed nothing yet; has nothing in flight, the program is elsewhere");
   const Flight x = recorder.submitted("x", request_of(Operation::allreduce));
