@@ -86,7 +86,7 @@ def test_a_timeout_names_the_ranks_on_all_that_wait(script):
         os.dup2(1, 2)
         rank, size = begin(seconds=2.5)
         if rank != 1:
-            say(error_of(dist.barrier).replace("\\n", " |"))
+            say(error_of(dist.barrier))
         else:
             time.sleep(3.5)
             dist.barrier()
@@ -94,7 +94,7 @@ def test_a_timeout_names_the_ranks_on_all_that_wait(script):
     """)
     out = run(path, launcher="torchrun", ranks=3, RUEDA_STALL_CHECK_TIME="0.5")
     assert re.search(r"stalled: barrier .*\n(.*\n)*.*not submitted by: rank 1\n", out), out
-    named = re.findall(r"on rank (\d) of 3: Timed out after 2500 ms. It waits for other ranks: \|  not submitted by: rank 1 \|  rank 1: process \d+ on .* \|If", out)
+    named = re.findall(r"on rank (\d) of 3: Timed out after 2500 ms. It waits for other ranks: +not submitted by: rank 1 +rank 1: process \d+ on .* If ranks are slow", out)
     assert sorted(named) == ["0", "2"], out
     out = run(path, launcher="torchrun", ranks=3, RUEDA_STALL_CHECK_TIME="0.5", RUEDA_STALL_CHECK_DISABLE="1")
     assert "stalled: " not in out and "unset RUEDA_STALL_CHECK_DISABLE, and this error names the ranks. If" in out, out

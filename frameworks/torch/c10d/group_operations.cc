@@ -28,6 +28,12 @@ using c10::intrusive_ptr;
 // Ranks mostly destroy a group at the same time. One that is late must not keep the others.
 constexpr std::chrono::milliseconds kWaitForOthers{200};
 
+bool reduces(c10d::OpType type) {
+  using enum c10d::OpType;
+  return type == ALLREDUCE || type == ALLREDUCE_COALESCED || type == REDUCE || type == REDUCE_SCATTER ||
+         type == _REDUCE_SCATTER_BASE;
+}
+
 // In the order of c10d::OpType; names are gloo's where it has the operation.
 constexpr std::array<std::string_view, 19> kOperations{"broadcast",
                                                        "all_reduce",
@@ -153,7 +159,7 @@ intrusive_ptr<c10d::Work> GroupOperations::begin(GroupCall&& call,
     each.awaited = awaited;
     sign(each.request, call.type);
   }
-  mark_group_operation();
+  mark_group_operation(reduces(call.type));
   const Duration limit = call.timeout;
   const std::string_view title = call.title;
   call.device = device_of(submissions.front());

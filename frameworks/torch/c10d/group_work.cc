@@ -30,7 +30,7 @@ std::string how_ranks_are_named(const GroupInMessages& group, Duration limit) {
   if (group.stall_check_disable)
     return "Some rank has not called it; unset RUEDA_STALL_CHECK_DISABLE, and this error names the ranks.";
   const Duration told = from_seconds(group.stall_check_time) + kForAnswers;
-  if (limit >= told) return "Some rank has not called it; rank 0, which would name it, does not answer.";
+  if (limit >= told) return "Some rank has not called it, or has stopped in it; rank 0 has named none.";
   return fmt::format(
       "Some rank has not called it; this error names the ranks where the timeout is {:g} s or more "
       "(RUEDA_STALL_CHECK_TIME is {:g}).",

@@ -10,9 +10,9 @@
 namespace rueda {
 namespace {
 
-std::atomic<bool> has_communicated{false};  // since the last step
-std::atomic<int> last_pass{-1};             // that has reduced
-std::atomic<int> last_step_pass{-1};        // in which an optimizer has stepped
+std::atomic<bool> has_reduced{false};  // since the last step
+std::atomic<int> last_pass{-1};        // that has reduced
+std::atomic<int> last_step_pass{-1};   // in which an optimizer has stepped
 
 bool is_training_loop() { return is_watched() && (is_main_thread() || current_backward_pass() >= 0); }
 
@@ -26,24 +26,24 @@ void mark_wait_behind_pass() {
 }
 
 void end_step(bool counted) {
-  if (has_communicated.exchange(false) && !counted) TrainingRecord::of_process().end_unmarked_step();
+  if (has_reduced.exchange(false) && !counted) TrainingRecord::of_process().end_unmarked_step();
 }
 
 }  // namespace
 
-void mark_group_operation() {
+void mark_group_operation(bool reduces) {
   if (!is_watched()) return;
   const int pass = current_backward_pass();
-  if (pass < 0 && is_main_thread()) has_communicated.store(true);
+  if (pass < 0 && reduces && is_main_thread()) has_reduced.store(true);
   if (pass < 0) return;
-  has_communicated.store(true);
+  has_reduced.store(true);
   if (last_pass.exchange(pass) == pass) return;
   TrainingRecord::of_process().begin_phase(Phase::backward);
   mark_wait_behind_pass();
 }
 
 void mark_step_begin() {
-  if (!is_training_loop() || current_backward_pass() >= 0 || !has_communicated.load()) return;
+  if (!is_training_loop() || current_backward_pass() >= 0 || !has_reduced.load()) return;
   TrainingRecord::of_process().begin_phase(Phase::step);
 }
 

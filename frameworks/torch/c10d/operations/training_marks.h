@@ -9,10 +9,10 @@ namespace rueda {
 
 // A group's operation begins. In a backward pass it reduces gradients. From the first one on, the phase is
 // `backward`. From the end of the pass on, it is `wait`, until the actions behind the pass have their
-// results; then it is `other`. Outside of a pass, programs average gradients, or send activations.
-void mark_group_operation();
+// results; then it is `other`. Outside of a pass it may reduce gradients, too.
+void mark_group_operation(bool reduces);
 
-// An optimizer begins its step, and has ended it. Only the first one after operations of a group counts, and
+// An optimizer begins its step, and has ended it. Only the first one after reductions of a group counts, and
 // one in each backward pass. `counted`: somebody else counts the steps of this optimizer.
 void mark_step_begin();
 void mark_step_end(bool counted);
