@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 48 << 10;  // for ruedarun, of bytes: then news wait
 constexpr auto kUntilRoom = std::chrono::milliseconds(20);
+constexpr auto kBetweenLoads =
+    std::chrono::milliseconds(500);  // of the host: to read one takes longer than a look
 
 bool is_alive(const Descriptor& process) {
   return ::syscall(SYS_pidfd_send_signal, process.number(), 0, nullptr, 0) == 0;
@@ -127,6 +129,7 @@ void HostObserver::obey(const agents::Watch& order) {
   interval_ = std::chrono::milliseconds(order.milliseconds);
   look_at_.reset();
   due_.reset();
+  load_at_.reset();
   if (order.milliseconds > 0) due_ = look_at_ = Clock::now();
 }
 
@@ -144,14 +147,19 @@ void HostObserver::tell_news(Clock::time_point now, SupervisorLine& supervisor) 
   if (look_at_ && now >= *look_at_ && supervisor.unsent() < kMostWaiting) {
     look_at_ = std::max(*look_at_ + interval_, now + interval_ / 2);
     for (auto& [number, rank] : ranks_) rank.observer.look(rank.process, now);
-    agents::HostLoad load = load_.read();
-    load.gpus = gpus_.read();
-    supervisor.tell(load);
+    if (!load_at_ || now >= *load_at_ + kBetweenLoads) tell_load(now, supervisor);
   }
   bool more = false;
   for (auto& [number, rank] : ranks_) more = !tell_of(rank, supervisor) || more;
   due_ = look_at_;
   if (more || (look_at_ && now >= *look_at_)) due_ = now + kUntilRoom;
+}
+
+void HostObserver::tell_load(Clock::time_point now, SupervisorLine& supervisor) {
+  load_at_ = now;
+  agents::HostLoad load = load_.read();
+  load.gpus = gpus_.read();
+  supervisor.tell(load);
 }
 
 }  // namespace rueda

@@ -73,12 +73,14 @@ class HostObserver {
   static std::string ask_for_timeline(Rank& rank, const std::string& text);
   static bool tell_of(Rank& rank, SupervisorLine& supervisor);
   void tell_news(Clock::time_point now, SupervisorLine& supervisor);
+  void tell_load(Clock::time_point now, SupervisorLine& supervisor);
 
   std::map<int, Rank> ranks_;
   RankAnswers answers_;
   RankRecordings recordings_;
   HostLoadReader load_;
   GpuWatch gpus_;
+  std::optional<Clock::time_point> load_at_;  // when it was told last, to whoever watches now
   std::chrono::milliseconds interval_{0};
   std::optional<Clock::time_point> due_;      // none: nobody watches
   std::optional<Clock::time_point> look_at_;  // the next time that there may be news; none: at no time

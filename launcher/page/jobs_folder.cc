@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +14,7 @@
 #include <string_view>
 
 #include "core/base/number.h"
-#include "core/base/system/descriptor.h"
+#include "launcher/page/page_socket.h"
 
 namespace rueda {
 namespace {
@@ -30,17 +28,6 @@ bool is_mine_alone(const std::string& path) {
   struct stat about {};
   return ::lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == ::geteuid() &&
          (about.st_mode & (S_IRWXG | S_IRWXO)) == 0;
-}
-
-// Somebody listens there, perhaps a process of a container, whose number nobody has here.
-bool is_listening(const std::string& path) {
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  if (path.size() >= sizeof name.sun_path) return false;
-  path.copy(name.sun_path, path.size());
-  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ||
-         errno == EAGAIN;
 }
 
 std::string folder_in(const std::string& runtime) {
@@ -82,7 +69,7 @@ std::vector<pid_t> jobs_in(const std::string& folder) {
     if (!name.ends_with(kEnding)) continue;
     const auto process = number_from<pid_t>(std::string_view(name).substr(0, name.size() - kEnding.size()));
     if (!process || *process <= 0) continue;
-    if (::kill(*process, 0) != 0 && errno == ESRCH && !is_listening(entry.path()))
+    if (::kill(*process, 0) != 0 && errno == ESRCH && !is_listening_on(entry.path()))
       std::filesystem::remove(entry.path(), none);
     else
       jobs.push_back(*process);

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -50,6 +49,15 @@ Descriptor listen_on(const addrinfo& address) {
   return socket;
 }
 
+// None where the path is too long for it.
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.size() >= sizeof name.sun_path) return std::nullopt;
+  path.copy(name.sun_path, path.size());
+  return name;
+}
+
 bool is_listening(int number) {
   int answer = 0;
   socklen_t length = sizeof answer;
@@ -80,17 +88,23 @@ PageSocket listen_on_port(const std::string& host, int port) {
 }
 
 Descriptor listen_on_path(const std::string& path) {
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  if (path.size() >= sizeof name.sun_path) cannot_listen(ENAMETOOLONG);
-  std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
+  std::optional<sockaddr_un> name = address_of(path);
+  if (!name) cannot_listen(ENAMETOOLONG);
   addrinfo address{};
   address.ai_family = AF_UNIX;
-  address.ai_addr = reinterpret_cast<sockaddr*>(&name);
-  address.ai_addrlen = sizeof name;
+  address.ai_addr = reinterpret_cast<sockaddr*>(&*name);
+  address.ai_addrlen = sizeof *name;
   Descriptor socket = listen_on(address);
   if (!socket) cannot_listen(errno);
   return socket;
+}
+
+bool is_listening_on(const std::string& path) {
+  const std::optional<sockaddr_un> name = address_of(path);
+  if (!name) return false;
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name) == 0 ||
+         errno == EAGAIN;
 }
 
 int port_of(const PageSocket& socket) {

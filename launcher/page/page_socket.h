@@ -25,6 +25,8 @@ struct UnknownHost : std::runtime_error {
 // Throws UnknownHost, or std::system_error where the address cannot be had. `port` 0: a free one.
 PageSocket listen_on_port(const std::string& host, int port);
 Descriptor listen_on_path(const std::string& path);
+// Somebody listens there, perhaps a process of a container, whose number nobody has here.
+bool is_listening_on(const std::string& path);
 int port_of(const PageSocket& socket);
 
 // The socket that the user wants; none where no port is free. Throws UsageError where the user has named a

@@ -72,7 +72,7 @@ struct Middle {
 
 Middle middle_of(std::vector<std::int64_t> numbers);
 std::int64_t last_arrival(const CommonWait& wait);
-// Of the due arrivals.
+// The middle of the due arrivals.
 Middle arrivals_of(const CommonWait& wait);
 std::vector<Middle> arrivals_of(const std::deque<CommonWait>& waits);
 

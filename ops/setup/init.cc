@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -125,6 +126,16 @@ Launch launch_over(std::shared_ptr<ProgramStore> store, Rank rank, Rank size) {
   return launch;
 }
 
+// The ranks of a group agree on a number that none of them has had before.
+std::unique_ptr<Runtime> start_numbered(RuntimeComponents components) {
+  static std::atomic<std::uint64_t> numbers{0};
+  components.job = numbers.load();
+  auto runtime = std::make_unique<Runtime>(std::move(components));
+  const std::uint64_t next = runtime->job() + 1;
+  for (std::uint64_t now = numbers.load(); now < next && !numbers.compare_exchange_weak(now, next);) {}
+  return runtime;
+}
+
 }  // namespace
 
 void init(const std::vector<std::vector<Rank>>& process_sets, const std::vector<Rank>& ranks) {
@@ -156,7 +167,7 @@ std::unique_ptr<Runtime> ops::start_group(const GroupStart& start) {
   } else {
     make_room_for_descriptors(components.rank, components.size);
   }
-  return std::make_unique<Runtime>(std::move(components));
+  return start_numbered(std::move(components));
 }
 
 bool is_elastic() { return ElasticWorker::of_this_process() != nullptr; }

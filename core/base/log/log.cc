@@ -44,8 +44,8 @@ class WriterSink : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("rueda", std::make_shared<WriterSink>());
+  static spdlog::logger* const instance = [] {  // never destroyed: threads may log while the process ends
+    auto* made = new spdlog::logger("rueda", std::make_shared<WriterSink>());
     made->set_level(spdlog::level::warn);
     made->set_pattern("rueda: %l: %v");
     return made;

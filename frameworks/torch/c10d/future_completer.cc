@@ -27,9 +27,10 @@ bool complete_futures_in_calls(bool whether) { return std::exchange(in_calls, wh
 void run_waits_of_calls_by(RunWait run) { wait_runner.store(run); }
 RunWait run_wait_of_call() { return wait_runner.load(); }
 
-void FutureCompleter::add(c10::intrusive_ptr<GroupWork> work) {
+bool FutureCompleter::add(c10::intrusive_ptr<GroupWork> work) {
   {
     const std::lock_guard lock(mutex_);
+    if (closed_) return false;
     added_.push_back(std::move(work));
     if (!thread_.joinable()) {
       thread_ = std::thread([this] { run(); });
@@ -37,6 +38,7 @@ void FutureCompleter::add(c10::intrusive_ptr<GroupWork> work) {
     }
   }
   changed_.notify_one();
+  return true;
 }
 
 bool FutureCompleter::on_its_thread() const { return completer_here == this; }
@@ -47,6 +49,7 @@ void FutureCompleter::end(Duration grace) {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
+    if (!thread_.joinable()) closed_ = true;
     until_ = clock_now() + grace;
   }
   changed_.notify_one();
@@ -68,13 +71,13 @@ bool FutureCompleter::take_next(Works& works) {
   if (works.empty()) changed_.wait(lock, [&] { return ending_ || !added_.empty(); });
   std::move(added_.begin(), added_.end(), std::back_inserter(works));
   added_.clear();
-  if (!ending_) return true;
-  return !works.empty() && clock_now() < until_;
+  if (ending_ && (works.empty() || clock_now() >= until_)) closed_ = true;
+  return !closed_;
 }
 
 void FutureCompleter::complete_finished(Works& works) const {
   for (auto& work : works) {
-    if (work->ends_by(Time::min())) work.reset();
+    if (work->ends_by(Time::min()) || work->times_out()) work.reset();
   }
   std::erase_if(works, [](const auto& work) { return !work; });
 }
@@ -88,7 +91,7 @@ void FutureCompleter::complete_all() {
       complete_finished(works);
     }
   }
-  for (const auto& work : works) work->give_up("its group was shut down before");
+  for (const auto& work : works) work->give_up();
 }
 
 void FutureCompleter::run() {

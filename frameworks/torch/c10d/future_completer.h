@@ -26,9 +26,10 @@ void run_waits_of_calls_by(RunWait run);
 RunWait run_wait_of_call();
 
 // Purpose: a Future has callbacks, so somebody has to notice the end of its operation: a thread that waits
-// for the oldest one, and looks after the others now and then. Python's callbacks run there, and take
-// Python's lock: so this is never the background thread. The thread begins with the first Future. Any thread
-// may add; guarded by the mutex.
+// for the oldest one, and looks after the others now and then. A Future whose operation has timed out ends
+// with an error. Python's callbacks run there, and take Python's lock: so this is never the background
+// thread. The thread begins with the first Future. Any thread may add; guarded by the mutex. Owned by the
+// GroupJob.
 class FutureCompleter {
  public:
   FutureCompleter() = default;
@@ -36,7 +37,8 @@ class FutureCompleter {
   FutureCompleter(const FutureCompleter&) = delete;
   FutureCompleter& operator=(const FutureCompleter&) = delete;
 
-  void add(c10::intrusive_ptr<GroupWork> work);
+  // False: it has ended, and does nothing.
+  bool add(c10::intrusive_ptr<GroupWork> work);
   // Whether the caller is a callback on the thread.
   bool on_its_thread() const;
   // Whether getFuture() completes the Future itself: for a callback nobody else would.
@@ -61,6 +63,7 @@ class FutureCompleter {
   std::condition_variable changed_;
   Works added_;
   bool ending_ = false;
+  bool closed_ = false;  // the thread takes no more
   bool over_ = false;
   Time until_{};  // from then on, when it ends
   std::thread thread_;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/c10d/group_job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
+#include "core/base/log.h"
 #include "core/base/system/fork_guard.h"
 
 namespace rueda {
@@ -12,6 +15,15 @@ namespace {
 
 // Another thread may be at jobs for so long. One that needs Python's lock after Python's end stays for ever.
 constexpr std::chrono::seconds kLongestLook{5};
+constexpr std::chrono::seconds kSilentWait{30};  // for the other ranks, at the end of the process
+
+// Waits for so long. Those that have not ended stay in the list.
+void end_jobs(std::vector<std::shared_ptr<GroupJob>>& jobs, Duration longest) {
+  const Time until = clock_now() + longest;
+  std::erase_if(jobs, [until](const std::shared_ptr<GroupJob>& job) {
+    return job->end_within(std::max(until - clock_now(), Duration::zero()));
+  });
+}
 
 // Their threads are over, so nothing waits here. A job with Futures that wait goes on.
 bool is_over(GroupJob& job) { return !job.completer()->running() && job.end_within(Duration::zero()); }
@@ -89,7 +101,6 @@ void GroupJobs::end_retired() {
 // the moment.
 void GroupJobs::end_all(Duration longest) {
   if (is_forked_child()) return;
-  const Time until = clock_now() + longest;
   std::vector<std::shared_ptr<GroupJob>> all;
   {
     std::unique_lock lock(mutex_);
@@ -100,9 +111,14 @@ void GroupJobs::end_all(Duration longest) {
   }
   for (const auto& job : all) job->completer()->stop(kGraceOfFutures);
   for (const auto& job : all) job->end_within(Duration::zero());
-  std::erase_if(all, [&](const std::shared_ptr<GroupJob>& job) {
-    return job->end_within(std::max(until - clock_now(), Duration::zero()));
-  });
+  end_jobs(all, std::min<Duration>(longest, kSilentWait));
+  if (longest > kSilentWait && !all.empty()) {
+    notice(fmt::format(
+        "This process has come to its end, and waits for other processes, which use {} of its groups of "
+        "torch.distributed: a rank that ends before them counts as lost.",
+        all.size()));
+    end_jobs(all, longest - kSilentWait);
+  }
   const std::lock_guard lock(mutex_);
   left_.insert(left_.end(), all.begin(), all.end());
 }

@@ -79,8 +79,8 @@ std::shared_ptr<GroupJob> add_job(std::unique_ptr<Runtime> runtime, const intrus
                                   const GroupNames& names, StartGroup start) {
   const Topology& topology = runtime->topology();
   auto messages = std::make_unique<PointToPoint>(
-      store, topology.rank, topology.size, PointToPoint::Names{names.group, names.ranks},
-      topology.local_size < topology.size,
+      store_of_job(store, *runtime), topology.rank, topology.size,
+      PointToPoint::Names{names.group, names.ranks}, topology.local_size < topology.size,
       GroupOfPairs{std::move(start), [of = runtime.get()] { return of->failure(); }});
   return GroupJobs::of_process().add(std::move(runtime), std::move(messages));
 }

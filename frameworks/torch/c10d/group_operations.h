@@ -66,6 +66,7 @@ class GroupOperations {
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_.load()); }
   void set_timeout(std::chrono::milliseconds timeout) { timeout_.store(timeout.count()); }
   Status failure() const { return job_->runtime().failure(); }
+  const Runtime& runtime() const { return job_->runtime(); }
 
   // With c10d's options of the operation.
   template <class Options>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/torch/c10d/group_work.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -52,12 +53,12 @@ void GroupCall::then(std::function<void()> next, const std::vector<at::Tensor>& 
 }
 
 GroupWork::GroupWork(int rank, GroupCall&& call, std::shared_ptr<const GroupInMessages> group,
-                     std::shared_ptr<FutureCompleter> completer)
+                     const std::shared_ptr<FutureCompleter>& completer)
     : Work(rank, call.type, at::hasCallbacks() ? call.title : nullptr,
            at::hasCallbacks() ? call.shown : std::nullopt),
       call_(std::move(call)),
       group_(std::move(group)),
-      completer_(std::move(completer)),
+      completer_(completer),
       source_(call_.source) {
   if (call_.device) on_device_.emplace(*call_.device, call_.failure);
 }
@@ -141,8 +142,9 @@ void GroupWork::settle() {
   settle_with([this] { take_outcome(); });
 }
 
-void GroupWork::give_up(const std::string& why) {
-  settle_with([&] { C10_THROW_ERROR(DistBackendError, words("not complete: " + why)); });
+void GroupWork::give_up() {
+  settle_with(
+      [this] { C10_THROW_ERROR(DistBackendError, words("not complete: its group was shut down before")); });
 }
 
 void GroupWork::take_outcome() {
@@ -155,6 +157,8 @@ void GroupWork::take_outcome() {
     C10_THROW_ERROR(DistBackendError, words(error.what() + remedy_for(error)));
   }
   if (!on_device_) {
+    // The outputs may be parameters, or tensors of another thread's inference mode.
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
     if (call_.finish) call_.finish();
     return;
   }
@@ -214,7 +218,8 @@ std::string GroupWork::remedy_for(const Error& error) const {
 // --- Futures.
 
 c10::intrusive_ptr<Future> GroupWork::getFuture() {
-  if (completer_->leaves_it_to_the_caller() && !settled_.load()) {
+  const std::shared_ptr<FutureCompleter> completer = completer_.lock();
+  if (completer && completer->leaves_it_to_the_caller() && !settled_.load()) {
     bool ended = false;
     run_wait_of_call()([&] { ended = ends_by(clock_now() + call_.timeout); });
     if (!ended) throw_timed_out(call_.timeout);
@@ -226,13 +231,26 @@ c10::intrusive_ptr<Future> GroupWork::getFuture() {
   future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
   const c10::intrusive_ptr<Future> future = future_;
   const bool settled = settled_.load();
+  future_until_ = clock_now() + call_.timeout;
   lock.unlock();
   if (settled) {
     complete_future();
-  } else {
-    completer_->add(c10::intrusive_ptr<GroupWork>::reclaim_copy(this));
+  } else if (!completer || !completer->add(c10::intrusive_ptr<GroupWork>::reclaim_copy(this))) {
+    if (!ends_by(Time::min())) give_up();
   }
   return future;
+}
+
+bool GroupWork::times_out() {
+  if (clock_now() < future_until_) return false;
+  std::exception_ptr late;
+  try {
+    throw_timed_out(call_.timeout);
+  } catch (...) {
+    late = std::current_exception();
+  }
+  if (const auto future = take_future()) future->setErrorIfNeeded(late);
+  return true;
 }
 
 c10::intrusive_ptr<Future> GroupWork::getFutureResult() {
@@ -255,14 +273,15 @@ void GroupWork::complete(Future& future) {
   }
 }
 
+c10::intrusive_ptr<Future> GroupWork::take_future() {
+  const std::lock_guard lock(settling_);
+  return future_ && !future_complete_.exchange(true) ? future_ : nullptr;
+}
+
 // Callbacks run here: without the lock.
 void GroupWork::complete_future() {
-  c10::intrusive_ptr<Future> future;
-  {
-    const std::lock_guard lock(settling_);
-    future = future_;
-  }
-  if (!future || future_complete_.exchange(true)) return;
+  const c10::intrusive_ptr<Future> future = take_future();
+  if (!future) return;
   if (failure_) {
     future->setErrorIfNeeded(failure_);
   } else {

@@ -66,7 +66,7 @@ struct GroupInMessages {
 class GroupWork final : public c10d::Work {
  public:
   GroupWork(int rank, GroupCall&& call, std::shared_ptr<const GroupInMessages> group,
-            std::shared_ptr<FutureCompleter> completer);
+            const std::shared_ptr<FutureCompleter>& completer);
 
   // Takes the operations, and their sequence number. Called once, before anybody else knows this Work.
   void begin(std::uint64_t number, PendingOperations operations);
@@ -92,8 +92,11 @@ class GroupWork final : public c10d::Work {
   // The host waits for so long; whether it has ended, well or not. A device may still have to do it.
   bool ends_by(Time deadline);
   const std::optional<at::Device>& device() const { return call_.device; }
+  // Whether the group's time for its Future is over; the Future then ends with that error. The operation goes
+  // on, and keeps its tensors.
+  bool times_out();
   // Nobody completes it any more.
-  void give_up(const std::string& why);
+  void give_up();
 
  private:
   void settle();
@@ -103,6 +106,8 @@ class GroupWork final : public c10d::Work {
   void wait_on_device(std::chrono::milliseconds limit);
   void complete_future();
   void complete(c10::ivalue::Future& future);
+  // For one caller alone, so that a Future ends once; null: it has been taken, or there is none.
+  c10::intrusive_ptr<c10::ivalue::Future> take_future();
   [[noreturn]] void throw_timed_out(std::chrono::milliseconds limit) const;
   std::string words(const std::string& what) const;
   std::string who_is_missing(Duration limit) const;
@@ -110,7 +115,7 @@ class GroupWork final : public c10d::Work {
 
   GroupCall call_;
   const std::shared_ptr<const GroupInMessages> group_;
-  const std::shared_ptr<FutureCompleter> completer_;
+  const std::weak_ptr<FutureCompleter> completer_;  // a Work may outlive its group
   PendingOperations operations_;
   std::optional<DeviceResult> on_device_;
   std::uint64_t number_ = 0;
@@ -120,6 +125,7 @@ class GroupWork final : public c10d::Work {
   std::atomic<bool> settled_{false};
   std::exception_ptr failure_;                      // guarded by settling_ until settled_
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // guarded by settling_
+  Time future_until_ = Time::max();                 // written before the completer knows this Work
   std::atomic<bool> future_complete_{false};
 };
 

@@ -61,7 +61,8 @@ Submission allgather_of(const at::Tensor& output, const at::Tensor& input, int s
 ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, GroupNames names,
                            std::chrono::milliseconds timeout, const StartGroup& start)
     : GroupBackend(store, rank, size, std::move(names), timeout, start),
-      monitored_barrier_(store, rank, size, [this] { return operations_.failure(); }) {}
+      monitored_barrier_(store_of_job(store, operations_.runtime()), rank, size,
+                         [this] { return operations_.failure(); }) {}
 
 ProcessGroup::~ProcessGroup() = default;
 

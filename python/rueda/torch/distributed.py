@@ -11,6 +11,8 @@ its own. Its ranks find one another by the store of torch.distributed, so torchr
 
 import atexit
 import functools
+import multiprocessing.util
+import os
 import sys
 
 import rueda_backend
@@ -28,6 +30,7 @@ def create_process_group(options, backend_options=None, *, name=rueda_backend.NA
 
     name: under which the program has registered it, for profilers and messages.
     """
+    _end_groups_with_child()
     return _torch.ProcessGroup(options.store, options.group_rank, options.group_size, name, options.group_id, options.global_ranks_in_group,
                                options.timeout)
 
@@ -80,9 +83,29 @@ def flight_record():
     return _torch.flight_record()
 
 
+def _has_failed():
+    """Whether the process ends by an exception. In a child of multiprocessing it is one that is handled now, and sys.exit() counts by its status."""
+    failure = sys.exc_info()[1]
+    if isinstance(failure, SystemExit):
+        return failure.code not in (None, 0)
+    return failure is not None or getattr(sys, "last_value", None) is not None
+
+
 def _end_groups():
-    """Waits for the other ranks, since a rank that ends before them counts as lost. After an exception it is one: the launcher has to hear of it."""
-    _torch.end_process_groups(getattr(sys, "last_value", None) is not None)
+    """Waits for the other ranks, since a rank that ends before them counts as lost. After a failure it is one: the launcher has to hear of it."""
+    _torch.end_process_groups(_has_failed())
+
+
+_child = None  # the process that has called _end_groups_with_child()
+
+
+def _end_groups_with_child():
+    """For a child of multiprocessing: it calls no exit handlers (fork), or does so after it has forgotten its exception (spawn)."""
+    global _child
+    if multiprocessing.parent_process() is None or _child == os.getpid():
+        return
+    _child = os.getpid()
+    multiprocessing.util.Finalize(None, _end_groups, exitpriority=0)
 
 
 # Threads that complete Futures take Python's lock, which the interpreter's end does not give them any more.

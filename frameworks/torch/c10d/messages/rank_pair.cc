@@ -116,7 +116,7 @@ bool RankPair::start() {
   std::unique_ptr<Runtime> runtime;
   Status failure;
   const auto fail = [&](StatusCode code, const char* words) {
-    failure = group_.failure();
+    failure = ending_.load() ? why_over() : group_.failure();
     if (failure.ok())
       failure = {code, fmt::format("{}: {} All later messages between them fail, too. Exchange them in a new "
                                    "group, or give this one a longer timeout.",

@@ -36,4 +36,8 @@ class GroupStore final : public Store {
   std::string group_;
 };
 
+// The part of a group's store for the words of one job. An earlier group of the same ranks may have left
+// words in the store, since destroy_process_group() leaves them there.
+c10::intrusive_ptr<c10d::Store> store_of_job(c10::intrusive_ptr<c10d::Store> store, const Runtime& job);
+
 }  // namespace rueda

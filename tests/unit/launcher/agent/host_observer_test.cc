@@ -43,6 +43,7 @@ struct Host {
       for (const agents::Message& message : line.arrived()) {
         cost += agents::cost_of(agents::encode(message));
         if (const auto* news = std::get_if<agents::Observed>(&message)) last_steps[news->rank] = news->step;
+        if (std::holds_alternative<agents::HostLoad>(message)) ++loads;
       }
       if (cost > 0) line.ruedarun.send(agents::encode(agents::Credit{static_cast<std::uint32_t>(cost)}));
     }
@@ -61,6 +62,7 @@ struct Host {
   HostObserver observer;
   std::vector<std::unique_ptr<TrainingRecord>> records;
   std::map<int, std::uint64_t> last_steps;
+  int loads = 0;
 };
 
 TEST(HostObserver, TheLastNewsOfAllRanksAreTold) {
@@ -78,6 +80,17 @@ TEST(HostObserver, TheLastNewsOfAllRanksAreTold) {
   for (int rank = 0; rank < kRanksOfHost; ++rank)
     EXPECT_GE(host.last_steps[rank], kStepsOfRank) << "rank " << rank;
   EXPECT_EQ(host.last_steps[kRanksOfHost - 1], 2 * kStepsOfRank);
+}
+
+TEST(HostObserver, TellsTheLoadOfTheHostLessOftenThanItLooks) {
+  Host host;
+  host.observer.obey({1});
+  host.loads = 0;
+  host.run([] { return true; }, 100ms);
+  EXPECT_EQ(host.loads, 1);
+  host.observer.obey({1});  // somebody looks anew
+  host.run([&] { return host.loads < 3; });
+  EXPECT_EQ(host.loads, 3);
 }
 
 TEST(HostObserver, TellsNothingUnlessItIsAsked) {
