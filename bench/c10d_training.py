@@ -206,14 +206,18 @@ def measure(wrapper, options, groups):
     return rows
 
 
+WRAPPERS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2"}
+SIDES = {"gloo": "gloo", "rueda": "Rueda", "shared": "Rueda, after share_buckets()", "allocated": "Rueda, with memory of the group"}
+
+
 def keep(options, rows):
     """For bench/performance_page.py."""
     bases = {row["wrapper"]: row["step_ms"] for row in rows if row["side"] == BASE[row["wrapper"]]}
-    figures = [{"figure": f"{row['wrapper']}, {row['side']}", "value": round(row["step_ms"], 1), "peer": round(bases[row["wrapper"]], 1),
-                "ratio": round(row["ratio"], 3), "note": f"peer: {BASE[row['wrapper']]}"}
+    figures = [{"figure": f"{WRAPPERS[row['wrapper']]} over {SIDES[row['side']]}", "value": round(row["step_ms"], 1), "peer": round(bases[row["wrapper"]], 1),
+                "ratio": round(row["ratio"], 3), "note": f"the peer: {'no communication' if row['wrapper'] == 'ddp' else 'gloo'}"}
                for row in rows if row["wrapper"] in bases and row["side"] != BASE[row["wrapper"]]]
     ranks = rows[0]["ranks"]
-    wrappers = " and ".join({"ddp": "DistributedDataParallel", "fsdp": "FSDP2"}[wrapper] for wrapper in bases)
+    wrappers = " and ".join(WRAPPERS[wrapper] for wrapper in bases)
     model = {"encoder": "an encoder", "linear": "linear layers"}[options.model]
     performance_page.keep(Path(options.json), f"torch.distributed: a training step of {wrappers} with {model}, {ranks} ranks on one host", "Training",
                           f"torchrun --standalone --nproc-per-node {ranks} bench/c10d_training.py", "ms",
