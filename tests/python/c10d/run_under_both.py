@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_under_both.py FOLDER: runs all programs of four_ranks.py and two_ranks.py under Rueda and under gloo.
 
-Rank R leaves what a program returns in `FOLDER/BACKEND PROGRAM R`. Each program has ranks of its own, which are forked: so torch is imported once."""
+Rank R leaves what a program returns in `FOLDER/BACKEND PROGRAM R`. Each program has ranks of its own, forked by a server that has imported torch once. This
+process itself cannot fork them: its stores have threads, whose locks a child would find taken for ever."""
 
 import datetime
 import faulthandler
@@ -51,8 +52,8 @@ def run_rank(program, backend, rank, size, port, folder):
 
 def run(program, backend, size, folder):
     server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    fork = multiprocessing.get_context("fork")
-    ranks = [fork.Process(target=run_rank, args=(program, backend, rank, size, server.port, folder)) for rank in range(size)]
+    forkserver = multiprocessing.get_context("forkserver")
+    ranks = [forkserver.Process(target=run_rank, args=(program, backend, rank, size, server.port, folder)) for rank in range(size)]
     for each in ranks:
         each.start()
     end = time.monotonic() + 6 * LIMIT.total_seconds()  # to compile a model takes 20 s of two cores
