@@ -206,18 +206,19 @@ def measure(wrapper, options, groups):
     return rows
 
 
-WRAPPERS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2"}
-SIDES = {"gloo": "gloo", "rueda": "Rueda", "shared": "Rueda, after share_buckets()", "allocated": "Rueda, with memory of the group"}
+NAMES_OF_WRAPPERS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2"}
+NAMES_OF_SIDES = {"none": "no communication", "gloo": "gloo", "rueda": "Rueda", "shared": "Rueda, after share_buckets()",
+                  "allocated": "Rueda, with memory of the group"}
 
 
 def keep(options, rows):
     """For bench/performance_page.py."""
     bases = {row["wrapper"]: row["step_ms"] for row in rows if row["side"] == BASE[row["wrapper"]]}
-    figures = [{"figure": f"{WRAPPERS[row['wrapper']]} over {SIDES[row['side']]}", "value": round(row["step_ms"], 1), "peer": round(bases[row["wrapper"]], 1),
-                "ratio": round(row["ratio"], 3), "note": f"the peer: {'no communication' if row['wrapper'] == 'ddp' else 'gloo'}"}
+    figures = [{"figure": f"{NAMES_OF_WRAPPERS[row['wrapper']]} over {NAMES_OF_SIDES[row['side']]}", "value": round(row["step_ms"], 1),
+                "peer": round(bases[row["wrapper"]], 1), "ratio": round(row["ratio"], 3), "note": f"the peer: {NAMES_OF_SIDES[BASE[row['wrapper']]]}"}
                for row in rows if row["wrapper"] in bases and row["side"] != BASE[row["wrapper"]]]
     ranks = rows[0]["ranks"]
-    wrappers = " and ".join(WRAPPERS[wrapper] for wrapper in bases)
+    wrappers = " and ".join(NAMES_OF_WRAPPERS[wrapper] for wrapper in bases)
     model = {"encoder": "an encoder", "linear": "linear layers"}[options.model]
     performance_page.keep(Path(options.json), f"torch.distributed: a training step of {wrappers} with {model}, {ranks} ranks on one host", "Training",
                           f"torchrun --standalone --nproc-per-node {ranks} bench/c10d_training.py", "ms",

@@ -103,22 +103,29 @@ def run(options, folder):
     steps = 3 * WARM_UP_STEPS + (2 * options.pairs + 2) * options.steps
     command = train_command(argparse.Namespace(**(vars(options) | {"steps": steps})), ("--page", "0"), ("--tensorboard", folder), folder)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as job:
-        words = iter(job.stderr.readline, "")
-        page = next((found.group(1) for line in words if (found := re.search(r"the page of this job is (\S+)", line))), None)
-        if page is None:
-            sys.exit(f"error: {' '.join(command)} has no page")
-        threading.Thread(target=lambda: list(words), daemon=True).start()
-        while len(ends_of_steps(folder)) < WARM_UP_STEPS:
+        words = []
+
+        def ended():
+            reader.join()
+            return f"error: {' '.join(command)} ended with status {job.wait()}\n{''.join(words)}"
+
+        page = None
+        while page is None and (line := job.stderr.readline()):
+            words.append(line)
+            found = re.search(r"the page of this job is (\S+)", line)
+            page = found and found.group(1)
+        reader = threading.Thread(target=words.extend, args=(job.stderr,), daemon=True)
+        reader.start()
+        while len(ends := ends_of_steps(folder)) < WARM_UP_STEPS:
             if job.poll() is not None:
-                sys.exit(f"error: {' '.join(command)} ended with status {job.returncode}")
+                sys.exit(ended())
             time.sleep(1)
-        ends = ends_of_steps(folder)
         seconds = options.steps * (ends[-1] - ends[0]) / (len(ends) - 1)
         processor = Processor(job.pid)
         pairs = [[Window(is_watched, page, seconds, processor) for is_watched in ((False, True), (True, False))[number % 2]]
                  for number in range(options.pairs)]
         if job.wait() != 0:
-            sys.exit(f"error: {' '.join(command)} ended with status {job.returncode}")
+            sys.exit(ended())
     return pairs, ends_of_steps(folder)
 
 
